@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Installs what Pippin needs to be built and tested. Where everything is there already, it does
+# nothing at all: no network, no sudo. Called by `make demo` and `make test`.
+set -u
+export LC_ALL=C  # apt's messages in one language
+
+packages=(
+    g++ make cmake ninja-build ccache clang-format
+    libdnnl-dev libhwy-dev libfmt-dev libcli11-dev nlohmann-json3-dev
+    libjpeg-dev libpng-dev zlib1g-dev
+    libgtest-dev libbenchmark-dev
+    dataset-fashion-mnist
+)
+
+say() { printf 'setup: %s\n' "$*"; }
+complain() { printf 'setup: %s\n' "$*" >&2; }
+
+# Systems without apt: say what is needed, and go on if the commands are there. CMake names each
+# library that it does not find.
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+    say "this is not a Debian system, so nothing is installed for you. Pippin needs:"
+    say "  commands:  a C++20 compiler (g++ 12, clang 14 or newer), make, cmake 3.25, ninja; ccache and clang-format are optional"
+    say "  libraries: oneDNN, Highway, fmt, CLI11, nlohmann-json, libjpeg, libpng, zlib, GoogleTest, Google Benchmark (optional)"
+    say "  data:      the four Fashion-MNIST files, for the demo (Debian has them in dataset-fashion-mnist)"
+    missing=()
+    for command in cmake ninja; do
+        command -v "$command" >/dev/null || missing+=("$command")
+    done
+    command -v "${CXX:-c++}" >/dev/null || missing+=("${CXX:-c++}")
+    if ((${#missing[@]})); then
+        complain "not found: ${missing[*]}. Install them and try again."
+        exit 1
+    fi
+    say "the commands are there: going on"
+    exit 0
+fi
+
+# Prints those of the packages that are not installed.
+list_missing() {
+    local installed package
+    installed=" $(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null |
+        awk '$1 == "installed" {print $2}' | tr '\n' ' ')"
+    for package in "${packages[@]}"; do
+        [[ $installed == *" $package "* ]] || printf '%s\n' "$package"
+    done
+}
+
+mapfile -t missing < <(list_missing)
+((${#missing[@]})) || exit 0
+
+say "installing ${missing[*]}"
+as_root=()
+if ((EUID != 0)); then
+    if ! command -v sudo >/dev/null; then
+        complain "installing needs root, and there is no sudo here. As root, run:"
+        complain "  apt-get update && apt-get install --no-install-recommends ${missing[*]}"
+        exit 1
+    fi
+    as_root=(sudo)
+fi
+
+apt() {
+    "${as_root[@]}" env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get \
+        -o DPkg::Lock::Timeout=120 -o Acquire::Retries=2 -o Acquire::http::Timeout=30 "$@"
+}
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+# A failed update is told only if the installation fails too: old lists are often good enough.
+apt update -q >"$log" 2>&1 || true
+apt install -y -q --no-install-recommends "${missing[@]}" 2>&1 | tee -a "$log"
+
+mapfile -t missing < <(list_missing)
+if ((${#missing[@]} == 0)); then
+    say "done"
+    exit 0
+fi
+
+# Which package failed, and why: apt's own words on that package alone, or else on all of them.
+reasons=$(grep -E '^(E|W|Err):?' "$log" | sort -u)
+sudo_reason=$(grep -E '^sudo:' "$log" | head -n 1)
+for package in "${missing[@]}"; do
+    reason=$(apt-get install -s --no-install-recommends "$package" 2>&1 | grep '^E:' | head -n 1)
+    [[ -n $reason ]] || reason=$(grep -F -- "$package" <<<"$reasons" | grep '^E:' | head -n 1)
+    [[ -n $reason ]] || reason=$(grep '^E:' <<<"$reasons" | head -n 1)
+    complain "could not install $package: ${reason:-${sudo_reason:-apt gave no reason}}"
+done
+if grep -qE '^(W: Failed to fetch|E: Failed to fetch|Err:)' "$log"; then
+    complain "the package server could not be reached:"
+    grep -E '^(W|E): Failed to fetch' "$log" | head -n 2 >&2
+    complain "check the network (and the proxy in apt's settings), then try again."
+else
+    complain "check that apt's sources name a Debian 12 or newer main archive, then try again."
+fi
+complain "to do it by hand, as root: apt-get update && apt-get install --no-install-recommends ${missing[*]}"
+exit 1
