@@ -2,12 +2,22 @@
 # one test from each test_*.sh script. tests/common/ is linked into every program.
 #
 # The list of them goes to <build>/tests/list.txt, which tools/run_tests.sh reads; ctest knows them too.
-# Scripts and programs get PIPPIN_SOURCE_DIR and PIPPIN_BUILD_DIR in their environment.
+# All get PIPPIN_SOURCE_DIR and PIPPIN_BUILD_DIR in their environment.
 
 set(tests_dir "${PROJECT_SOURCE_DIR}/tests")
-set(test_list "")
 set(test_environment
-  "PIPPIN_SOURCE_DIR=${PROJECT_SOURCE_DIR};PIPPIN_BUILD_DIR=${PROJECT_BINARY_DIR}")
+  "PIPPIN_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
+  "PIPPIN_BUILD_DIR=${PROJECT_BINARY_DIR}")
+if(PIPPIN_SANITIZE MATCHES "undefined")
+  list(APPEND test_environment "UBSAN_OPTIONS=print_stacktrace=1")
+elseif(PIPPIN_SANITIZE MATCHES "thread")
+  # oneDNN has OpenMP of its own, which the thread sanitizer cannot see into.
+  list(APPEND test_environment "OMP_NUM_THREADS=1")
+endif()
+set(test_list "")
+foreach(variable IN LISTS test_environment)
+  string(APPEND test_list "env ${variable}\n")
+endforeach()
 
 file(GLOB common_sources CONFIGURE_DEPENDS "${tests_dir}/common/*.cpp")
 file(GLOB area_files CONFIGURE_DEPENDS "${tests_dir}/*/*.cpp" "${tests_dir}/*/test_*.sh")

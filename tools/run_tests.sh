@@ -13,19 +13,16 @@ logs=$build/tests/logs
 limit=${PIPPIN_TEST_TIMEOUT:-900}
 mkdir -p "$logs"
 
-PIPPIN_SOURCE_DIR=$(realpath "$(dirname "$0")/..")
-export PIPPIN_SOURCE_DIR PIPPIN_BUILD_DIR=$build
-export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
-
 passed=0 failed=0 skipped=0
 failures=()
 
 # Prints what a GoogleTest log says of the tests that did not end well: from their RUN line on, and
-# all that follows the last test (a crash, a sanitizer's report).
+# all that follows the last test (a crash, a sanitizer's report). The thread sanitizer reports in the
+# middle of tests that go on to pass.
 failed_parts() {
     awk '
         /^\[ RUN      \]/        { block = $0; inside = 1; next }
-        /^\[       OK \]/        { block = ""; inside = 0; next }
+        /^\[       OK \]/        { if (block ~ /ThreadSanitizer/) print block; block = ""; inside = 0; next }
         /^\[  SKIPPED \].*ms\)$/ { block = ""; inside = 0; next }
         /^\[  FAILED  \].*ms\)$/ { if (inside) { print block; print } block = ""; inside = 0; next }
         /^\[(----------|==========|  PASSED  |  FAILED  |  SKIPPED )\]/ && !inside { next }
@@ -96,6 +93,10 @@ run_script() {
 }
 
 while read -r kind name program; do
+    if [[ $kind == env ]]; then
+        export "$name${program:+ $program}"
+        continue
+    fi
     [[ $name =~ $only ]] || continue
     started=$(date +%s%N)
     summary=""
