@@ -1,0 +1,100 @@
+// The graph: one immutable node per op application. A node has one output.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pippin/device.h"
+#include "pippin/dtype.h"
+#include "pippin/error.h"
+#include "pippin/shape.h"
+#include "small_vec.h"
+
+namespace pippin {
+struct Variable;
+struct Value; // runtime/value.h: bytes on a device
+} // namespace pippin
+
+namespace pippin::graph {
+
+struct OpRecord;
+struct Node;
+using NodePtr = std::shared_ptr<Node>;
+using Inputs = SmallVec<NodePtr, 3>;
+
+/// What an op needs beside its inputs; all of it is part of a plan's key. Each op record's header
+/// comment says what stands where.
+struct Attrs {
+    SmallVec<std::int64_t, 8> i;
+    SmallVec<double, 2> f;
+    bool operator==(const Attrs&) const = default;
+};
+
+struct Node {
+    const OpRecord* op = nullptr;
+    DType dtype = DType::Float32;
+    Device device;
+    Shape shape;
+    Attrs attrs;
+    Inputs inputs;
+
+    /// Run-time arguments: values that are not part of a plan's key (raw bits of a double or a
+    /// 64-bit integer; the op says which).
+    std::uint64_t run_args[2] = {0, 0};
+
+    // --- state; changed by the thread that owns the graph, under its flush or backward ---
+    bool requires_grad = false;
+    bool consumed = false;                ///< backward went through; its graph is given free
+    std::shared_ptr<const Value> value;   ///< set once computed (or from the start, for a leaf)
+    std::weak_ptr<Variable> leaf_of;      ///< the variable whose grad a gradient for this node adds to
+    mutable std::uint32_t mark = 0;       ///< scratch of one traversal: which one, and the id there
+    mutable std::uint32_t id = 0;
+
+    ~Node();
+    bool is_leaf() const { return inputs.empty(); }
+};
+
+/// Shape and dtype of an op's output, from its rule.
+struct Type {
+    DType dtype = DType::Float32;
+    Shape shape;
+};
+
+enum class Kind : std::uint8_t { Source, View, Elementwise, Reduce, Heavy, Random, Index, Composite };
+
+/// One dense row-major array of doubles (or exact int64s) of the reference implementation.
+struct RefArray {
+    Shape shape;
+    std::vector<double> data;
+};
+
+/// Everything there is to know of an op.
+struct OpRecord {
+    const char* name;
+    Kind kind;
+    /// Checks inputs and attributes (raising ValueError or TypeError in plain words, without the op's
+    /// name: the caller adds it) and gives the output's type.
+    Type (*infer)(std::span<const NodePtr> inputs, const Attrs& attrs);
+    /// Given a node and d(loss)/d(node), emits d(loss)/d(input) for each input; null where there is
+    /// none. Only asked for floating-point nodes. Null for ops without a gradient.
+    SmallVec<NodePtr, 3> (*gradient)(const NodePtr& node, const NodePtr& dy);
+    /// The op on fp64 arrays, written for plainness.
+    RefArray (*reference)(const Node& node, std::span<const RefArray> inputs);
+    /// Composite only: the same value in primitive ops.
+    NodePtr (*decompose)(const Node& node);
+    /// Elementwise only: plan::Opcode of the instruction, as an integer.
+    int opcode = -1;
+};
+
+/// Every record, for tests that walk the registry.
+std::span<const OpRecord* const> registry();
+
+/// Checks, infers and makes a node. Errors gain the op's name and the inputs' shapes and dtypes.
+NodePtr make_node(const OpRecord& op, Inputs inputs, Attrs attrs = {});
+/// A leaf of known value.
+NodePtr make_leaf(std::shared_ptr<const Value> value, DType dtype, const Shape& shape, Device device);
+
+} // namespace pippin::graph

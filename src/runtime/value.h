@@ -1,0 +1,44 @@
+// Bytes on a device, and the handle through which they become ready.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "pippin/device.h"
+#include "plan/plan.h"
+
+namespace pippin {
+
+/// One run's completion. Signalled once; carries the error if there was one.
+class Fence {
+public:
+    void wait() const; ///< blocks; throws what the run threw
+    bool done() const { return done_.load(std::memory_order_acquire) != 0; }
+    void signal(std::exception_ptr error = nullptr);
+
+private:
+    std::atomic<std::uint32_t> done_{0};
+    std::exception_ptr error_;
+};
+
+/// A block from a device's allocator, given back when the last holder goes.
+struct Buffer {
+    void* data = nullptr;
+    std::size_t bytes = 0;
+    Device device;
+    ~Buffer();
+};
+using BufferPtr = std::shared_ptr<Buffer>;
+
+/// A computed tensor: dense bytes in one of two orders.
+struct Value {
+    BufferPtr buffer;
+    std::size_t bytes = 0;
+    plan::Order order = plan::Order::RowMajor;
+    std::shared_ptr<Fence> ready; ///< null: ready from the start
+};
+
+} // namespace pippin
