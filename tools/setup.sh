@@ -49,11 +49,20 @@ mapfile -t missing < <(list_missing)
 ((${#missing[@]})) || exit 0
 
 say "installing ${missing[*]}"
+by_hand() {
+    complain "to do it by hand, as root:"
+    complain "  apt-get update && apt-get install --no-install-recommends ${missing[*]}"
+}
 as_root=()
 if ((EUID != 0)); then
     if ! command -v sudo >/dev/null; then
-        complain "installing needs root, and there is no sudo here. As root, run:"
-        complain "  apt-get update && apt-get install --no-install-recommends ${missing[*]}"
+        complain "installing needs root, and there is no sudo here"
+        by_hand
+        exit 1
+    fi
+    if ! sudo -n true 2>/dev/null && ! sudo -v; then  # the second asks for the password
+        complain "installing needs root, and sudo did not let you"
+        by_hand
         exit 1
     fi
     as_root=(sudo)
@@ -68,7 +77,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
 # A failed update is told only if the installation fails too: old lists are often good enough.
-apt update -q >"$log" 2>&1 || true
+apt update -q >"$log" 2>&1
 apt install -y -q --no-install-recommends "${missing[@]}" 2>&1 | tee -a "$log"
 
 mapfile -t missing < <(list_missing)
@@ -77,21 +86,29 @@ if ((${#missing[@]} == 0)); then
     exit 0
 fi
 
-# Which package failed, and why: apt's own words on that package alone, or else on all of them.
-reasons=$(grep -E '^(E|W|Err):?' "$log" | sort -u)
-sudo_reason=$(grep -E '^sudo:' "$log" | head -n 1)
+# Which package failed, and why, in apt's own words. One package that cannot be had keeps apt from
+# installing the others, so those are told apart.
+held_up=()
 for package in "${missing[@]}"; do
     reason=$(apt-get install -s --no-install-recommends "$package" 2>&1 | grep '^E:' | head -n 1)
-    [[ -n $reason ]] || reason=$(grep -F -- "$package" <<<"$reasons" | grep '^E:' | head -n 1)
-    [[ -n $reason ]] || reason=$(grep '^E:' <<<"$reasons" | head -n 1)
-    complain "could not install $package: ${reason:-${sudo_reason:-apt gave no reason}}"
+    [[ -n $reason ]] || reason=$(grep -E '^E:' "$log" | grep -F -- "$package" | head -n 1)
+    if [[ -n $reason ]]; then
+        complain "could not install $package: $reason"
+    else
+        held_up+=("$package")
+    fi
 done
-if grep -qE '^(W: Failed to fetch|E: Failed to fetch|Err:)' "$log"; then
-    complain "the package server could not be reached:"
-    grep -E '^(W|E): Failed to fetch' "$log" | head -n 2 >&2
-    complain "check the network (and the proxy in apt's settings), then try again."
-else
-    complain "check that apt's sources name a Debian 12 or newer main archive, then try again."
+if ((${#held_up[@]} == ${#missing[@]})); then
+    complain "could not install ${missing[*]}: $(grep '^E:' "$log" | head -n 1)"
+elif ((${#held_up[@]})); then
+    complain "not installed because of these: ${held_up[*]}"
 fi
-complain "to do it by hand, as root: apt-get update && apt-get install --no-install-recommends ${missing[*]}"
+if grep -qE '^[WE]: Failed to fetch' "$log"; then
+    complain "the package server could not be reached:"
+    grep -E '^[WE]: Failed to fetch' "$log" | head -n 2 >&2
+    complain "check the network (and the proxy in apt's settings), then try again"
+else
+    complain "check that apt's sources name the main archive of Debian 12 or newer, then try again"
+fi
+by_hand
 exit 1
