@@ -198,6 +198,23 @@ private:
 };
 bool grad_enabled();
 
+/// While one lives, conv2d, linear and matmul of this thread compute in `dtype` (bfloat16 or float16):
+/// their floating-point inputs are cast, their results stay in it; losses and norms cast back to
+/// float32 (torch.autocast). float32 turns it off inside another.
+class Autocast {
+public:
+    explicit Autocast(DType dtype);
+    ~Autocast();
+    Autocast(const Autocast&) = delete;
+    Autocast& operator=(const Autocast&) = delete;
+
+private:
+    DType before_;
+};
+
+/// Submits every live pending tensor of this thread. Does not wait.
+void flush();
+
 /// The plan that computing `t` (and all else that is pending) would run: launches, what was fused
 /// into each, bytes moved, arena size. Computes nothing.
 std::string explain(const Tensor& t);

@@ -61,6 +61,9 @@ struct Access {
     std::int64_t offset = 0;
     std::array<std::int64_t, 8> strides{};
     bool writes = false;
+    /// A written access that may share memory with this loaded one, point for point (an update in
+    /// place): the store of a point must come after every use of that load's value there. Else -1.
+    std::int32_t alias_of = -1;
     bool operator==(const Access&) const = default;
 };
 
