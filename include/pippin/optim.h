@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
+#include <limits>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,37 +13,66 @@
 
 namespace pippin::optim {
 
-/// A set of parameters with its own learning rate and weight decay.
+/// In a ParamGroup: the value in the optimizer's options.
+inline constexpr double kFromOptions = std::numeric_limits<double>::quiet_NaN();
+
+/// Parameters with settings of their own: ParamGroup{.params = head->parameters(), .lr = 1e-2}
 struct ParamGroup {
     std::vector<Tensor> params;
-    double lr = 0;
-    double weight_decay = 0;
-    double initial_lr = 0;
-    double momentum = 0; ///< SGD's momentum or Adam's beta1; one-cycle schedules move it
+    double lr = kFromOptions;
+    double weight_decay = kFromOptions;
+    double momentum =
+        kFromOptions;  ///< SGD's momentum or Adam's beta1; one-cycle schedules move it
+    double initial_lr = kFromOptions;  ///< what schedules start from; they set it
 };
 
 class Optimizer {
-public:
+  public:
     virtual ~Optimizer() = default;
+    Optimizer(const Optimizer&) = delete;
+    Optimizer& operator=(const Optimizer&) = delete;
+
     /// Updates every parameter that has a gradient and submits the step. Does not wait.
     void step();
     void zero_grad();
+    /// Change `lr` and the others between steps as you like; it compiles nothing new (but a new
+    /// weight_decay does).
     std::vector<ParamGroup>& groups() { return groups_; }
+    const std::vector<ParamGroup>& groups() const { return groups_; }
     std::int64_t steps() const { return steps_; }
-    /// Moments by "<slot>.<index>", and "step"; what a checkpoint holds.
-    std::vector<std::pair<std::string, Tensor>> state_dict() const;
-    void load_state_dict(const std::vector<std::pair<std::string, Tensor>>& state);
 
-protected:
-    explicit Optimizer(std::vector<ParamGroup> groups);
-    /// Emits the update of one parameter. `state` holds the tensors that names() lists, zeros at first.
-    virtual void update(Tensor& param, const Tensor& grad, std::vector<Tensor>& state, const ParamGroup& group) = 0;
-    virtual std::vector<std::string> state_names() const = 0;
-    /// Called once a step before the updates, e.g. for bias corrections.
-    virtual void prepare(const ParamGroup&) {}
+    using Named = std::vector<std::pair<std::string, Tensor>>;
+    /// What a checkpoint holds: the moments as "<slot>.<parameter index>", "steps" (of the
+    /// optimizer, then of each parameter) and for each group "group.<index>": lr, weight_decay,
+    /// momentum, initial_lr.
+    Named state_dict() const;
+    /// One ValueError lists all that does not fit, and then nothing was changed.
+    void load_state_dict(const Named& state);
+
+  protected:
+    /// Fills what the groups leave open and checks all of it. Also submits what is pending, such as
+    /// the parameters' random first values: they would make the first step a plan of its own.
+    Optimizer(std::vector<ParamGroup> groups, const ParamGroup& defaults);
+
+    /// The numbers of one update that change from step to step. They reach update() as run-time
+    /// scalars, shared by all parameters of the group. `step` counts the parameter's updates
+    /// from 1.
+    virtual std::vector<double> scalars(const ParamGroup& group, std::int64_t step) const = 0;
+    /// Emits the update of one parameter, the same elementwise ops for every parameter.
+    /// `state` holds the tensors that state_names() lists, zeros at first.
+    virtual void update(Tensor& param, const Tensor& grad, std::span<Tensor> state,
+                        const ParamGroup& group, std::span<const Tensor> scalars) const = 0;
+    virtual std::vector<std::string> state_names(const ParamGroup& group) const = 0;
+
+  private:
+    struct ParamState {
+        std::int64_t steps = 0;
+        std::vector<Tensor> slots;
+    };
+    void check_hyperparameters(const ParamGroup& group) const;
 
     std::vector<ParamGroup> groups_;
-    std::vector<std::vector<std::vector<Tensor>>> state_; ///< group, parameter, slot
+    std::vector<std::vector<ParamState>> state_;  ///< by group and parameter
     std::int64_t steps_ = 0;
 };
 
@@ -51,62 +80,68 @@ struct SGDOptions {
     double lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0;
     bool nesterov = false;
 };
-/// Sutskever et al. 2013, in PyTorch's form: v = mu v + (1 - dampening) g; p -= lr v. The first step's v is g.
+/// Sutskever et al. 2013, in PyTorch's form: v = mu v + (1 - dampening) g; p -= lr v. The first
+/// step's v is g.
 class SGD : public Optimizer {
-public:
-    SGD(std::vector<Tensor> params, SGDOptions o);
-    SGD(std::vector<ParamGroup> groups, SGDOptions o);
+  public:
+    explicit SGD(std::vector<Tensor> params, SGDOptions o = {});
+    explicit SGD(std::vector<ParamGroup> groups, SGDOptions o = {});
 
-protected:
-    void update(Tensor&, const Tensor&, std::vector<Tensor>&, const ParamGroup&) override;
-    std::vector<std::string> state_names() const override;
+  protected:
+    std::vector<double> scalars(const ParamGroup& group, std::int64_t step) const override;
+    void update(Tensor& param, const Tensor& grad, std::span<Tensor> state, const ParamGroup& group,
+                std::span<const Tensor> scalars) const override;
+    std::vector<std::string> state_names(const ParamGroup& group) const override;
 
-private:
+  private:
     SGDOptions o_;
 };
 
 struct AdamOptions {
-    double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+    double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+    double weight_decay = kFromOptions;  ///< unset: 0 for Adam, 0.01 for AdamW
 };
 /// Kingma and Ba 2015; weight_decay adds to the gradient.
 class Adam : public Optimizer {
-public:
-    Adam(std::vector<Tensor> params, AdamOptions o);
-    Adam(std::vector<ParamGroup> groups, AdamOptions o);
+  public:
+    explicit Adam(std::vector<Tensor> params, AdamOptions o = {});
+    explicit Adam(std::vector<ParamGroup> groups, AdamOptions o = {});
 
-protected:
+  protected:
     Adam(std::vector<ParamGroup> groups, AdamOptions o, bool decoupled);
-    void update(Tensor&, const Tensor&, std::vector<Tensor>&, const ParamGroup&) override;
-    std::vector<std::string> state_names() const override;
-    void prepare(const ParamGroup&) override;
+    std::vector<double> scalars(const ParamGroup& group, std::int64_t step) const override;
+    void update(Tensor& param, const Tensor& grad, std::span<Tensor> state, const ParamGroup& group,
+                std::span<const Tensor> scalars) const override;
+    std::vector<std::string> state_names(const ParamGroup& group) const override;
 
-private:
+  private:
     AdamOptions o_;
-    bool decoupled_ = false;
-    Tensor step_size_, correction2_;
+    bool decoupled_;
 };
 
-/// Loshchilov and Hutter 2019: decoupled weight decay (default 0.01 in the options' place).
+/// Loshchilov and Hutter 2019: decoupled weight decay.
 class AdamW : public Adam {
-public:
-    AdamW(std::vector<Tensor> params, AdamOptions o);
-    AdamW(std::vector<ParamGroup> groups, AdamOptions o);
+  public:
+    explicit AdamW(std::vector<Tensor> params, AdamOptions o = {});
+    explicit AdamW(std::vector<ParamGroup> groups, AdamOptions o = {});
 };
 
-/// Sets groups' learning rates. step() moves to the next value; call it after optimizer.step().
+/// Sets the groups' learning rates: the first value when made, the next one with each step(), which
+/// belongs after optimizer.step(). The optimizer must outlive it.
 class Scheduler {
-public:
+  public:
     virtual ~Scheduler() = default;
     void step();
-    double last_lr() const;
+    double last_lr() const;  ///< of the first group
     std::int64_t steps() const { return steps_; }
-    void load(std::int64_t steps); ///< resumes as if step() had been called that often
+    void load(std::int64_t steps);  ///< resumes as if step() had been called that often
 
-protected:
+  protected:
     explicit Scheduler(Optimizer& optimizer);
     /// The rate of a group after `step` steps.
     virtual double lr(const ParamGroup& group, std::int64_t step) const = 0;
     virtual double momentum(const ParamGroup& group, std::int64_t) const { return group.momentum; }
+    /// Derived constructors end with it; lr() cannot be called before they are done.
     void apply();
 
     Optimizer* optimizer_;
@@ -115,26 +150,26 @@ protected:
 
 /// lr * gamma^floor(step / step_size)
 class StepLR : public Scheduler {
-public:
+  public:
     StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma = 0.1);
 
-protected:
-    double lr(const ParamGroup&, std::int64_t) const override;
+  protected:
+    double lr(const ParamGroup& group, std::int64_t step) const override;
 
-private:
+  private:
     std::int64_t step_size_;
     double gamma_;
 };
 
 /// Loshchilov and Hutter 2017 without restarts: a half cosine from lr to eta_min over t_max steps.
 class CosineAnnealingLR : public Scheduler {
-public:
+  public:
     CosineAnnealingLR(Optimizer& optimizer, std::int64_t t_max, double eta_min = 0);
 
-protected:
-    double lr(const ParamGroup&, std::int64_t) const override;
+  protected:
+    double lr(const ParamGroup& group, std::int64_t step) const override;
 
-private:
+  private:
     std::int64_t t_max_;
     double eta_min_;
 };
@@ -148,15 +183,17 @@ struct OneCycleOptions {
 };
 /// Smith and Topin 2018, PyTorch's two-phase cosine form. ValueError past total_steps.
 class OneCycleLR : public Scheduler {
-public:
+  public:
     OneCycleLR(Optimizer& optimizer, OneCycleOptions o);
 
-protected:
-    double lr(const ParamGroup&, std::int64_t) const override;
-    double momentum(const ParamGroup&, std::int64_t) const override;
+  protected:
+    double lr(const ParamGroup& group, std::int64_t step) const override;
+    double momentum(const ParamGroup& group, std::int64_t step) const override;
 
-private:
+  private:
+    /// From `start` up (or down) to `top` in the first phase, from there to `end` in the second.
+    double anneal(std::int64_t step, double start, double top, double end) const;
     OneCycleOptions o_;
 };
 
-} // namespace pippin::optim
+}  // namespace pippin::optim
