@@ -1,0 +1,97 @@
+// DataLoader: batches for a training loop, made ahead by worker threads.
+//
+//   for (auto& [x, y, index] : loader) { ... }
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "pippin/dataset.h"
+
+namespace pippin::data {
+
+/// data (N, ...) and target (N, ...): for images float32 (N, C, H, W) and int64 (N).
+struct Batch {
+    Tensor data;
+    Tensor target;
+    std::int64_t index = 0;  ///< within its epoch
+};
+
+struct LoaderOptions {
+    std::int64_t batch_size = 1;
+    bool shuffle = false;
+    /// Of the order and of random transforms. Unset: manual_seed's, when the loader is made.
+    std::optional<std::uint64_t> seed = std::nullopt;
+    int workers = 0;         ///< threads; 0: batches are made by the thread that asks for them
+    int prefetch = 4;        ///< batches made ahead, at most; at least 1
+    bool drop_last = false;  ///< leave out a last batch that is not full
+    std::optional<Device> device = std::nullopt;  ///< unset: default_device()
+};
+
+/// Each loop over it is one epoch. Order and random transforms depend on the seed and the number of
+/// the epoch alone: not on the workers, nor on what was read before. What a worker throws, a
+/// damaged file say, is thrown by the loop; the loop is over then, and the next one starts the next
+/// epoch.
+class DataLoader {
+  public:
+    /// ValueError for a batch size or prefetch below 1 or negative workers.
+    explicit DataLoader(DatasetPtr dataset, LoaderOptions options = {});
+    template <std::derived_from<Dataset> D>
+    explicit DataLoader(D dataset, LoaderOptions options = {})
+        : DataLoader(std::make_shared<const D>(std::move(dataset)), options) {}
+    ~DataLoader();
+    DataLoader(DataLoader&&) noexcept;
+    DataLoader& operator=(DataLoader&&) noexcept;
+
+    std::int64_t size() const;  ///< batches in an epoch
+    const Dataset& dataset() const;
+    const LoaderOptions& options() const;
+
+    /// The number of the epoch that the next loop is; loops count up from 0.
+    std::int64_t epoch() const;
+    void set_epoch(std::int64_t epoch);
+    /// The next loop begins at this batch (0 to size()) of its epoch, and loads none before it.
+    void skip_to(std::int64_t batch);
+
+    class Iterator;
+    /// Starts an epoch, ending a loop that may be under way, and loads its first batch.
+    Iterator begin();
+    std::default_sentinel_t end() const { return {}; }
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+/// One pass over an epoch; it must not outlive the loader. Destroying it stops the loading.
+class DataLoader::Iterator {
+  public:
+    using value_type = Batch;
+    using difference_type = std::ptrdiff_t;
+    using iterator_concept = std::input_iterator_tag;
+
+    Iterator(Iterator&& o) noexcept;
+    Iterator& operator=(Iterator&& o) noexcept;
+    ~Iterator();
+
+    Batch& operator*() const { return batch_; }
+    Batch* operator->() const { return &batch_; }
+    /// Waits for the next batch. ValueError when another loop over the loader has begun since.
+    Iterator& operator++();
+    void operator++(int) { ++*this; }
+    bool operator==(std::default_sentinel_t) const { return impl_ == nullptr; }
+
+  private:
+    friend class DataLoader;
+    explicit Iterator(Impl* impl);
+    void finish();
+    Impl* impl_;         ///< null at the end
+    std::uint64_t run_;  ///< which of the loader's loops this is
+    mutable Batch batch_;
+};
+
+}  // namespace pippin::data
