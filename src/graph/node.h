@@ -1,6 +1,7 @@
 // The graph: one immutable node per op application. A node has one output.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -15,8 +16,8 @@
 
 namespace pippin {
 struct Variable;
-struct Value; // runtime/value.h: bytes on a device
-} // namespace pippin
+struct Value;  // runtime/value.h: bytes on a device
+}  // namespace pippin
 
 namespace pippin::graph {
 
@@ -30,7 +31,14 @@ using Inputs = SmallVec<NodePtr, 3>;
 struct Attrs {
     SmallVec<std::int64_t, 8> i;
     SmallVec<double, 2> f;
-    bool operator==(const Attrs&) const = default;
+    /// Doubles compare by their bits: a NaN equals itself, and -0.0 is not 0.0.
+    bool operator==(const Attrs& o) const {
+        if (!(i == o.i) || f.size() != o.f.size()) return false;
+        for (std::size_t k = 0; k < f.size(); ++k)
+            if (std::bit_cast<std::uint64_t>(f[k]) != std::bit_cast<std::uint64_t>(o.f[k]))
+                return false;
+        return true;
+    }
 };
 
 struct Node {
@@ -47,10 +55,11 @@ struct Node {
 
     // --- state; changed by the thread that owns the graph, under its flush or backward ---
     bool requires_grad = false;
-    bool consumed = false;                ///< backward went through; its graph is given free
-    std::shared_ptr<const Value> value;   ///< set once computed (or from the start, for a leaf)
-    std::weak_ptr<Variable> leaf_of;      ///< the variable whose grad a gradient for this node adds to
-    mutable std::uint32_t mark = 0;       ///< scratch of one traversal: which one, and the id there
+    bool grad_leaf = false;              ///< gradients stop here: the value of a parameter
+    bool consumed = false;               ///< backward went through; its graph is given free
+    std::shared_ptr<const Value> value;  ///< set once computed (or from the start, for a leaf)
+    std::weak_ptr<Variable> leaf_of;  ///< the variable whose grad a gradient for this node adds to
+    mutable std::uint32_t mark = 0;   ///< scratch of one traversal: which one, and the id there
     mutable std::uint32_t id = 0;
 
     ~Node();
@@ -63,7 +72,16 @@ struct Type {
     Shape shape;
 };
 
-enum class Kind : std::uint8_t { Source, View, Elementwise, Reduce, Heavy, Random, Index, Composite };
+enum class Kind : std::uint8_t {
+    Source,
+    View,
+    Elementwise,
+    Reduce,
+    Heavy,
+    Random,
+    Index,
+    Composite
+};
 
 /// One dense row-major array of doubles (or exact int64s) of the reference implementation.
 struct RefArray {
@@ -75,8 +93,8 @@ struct RefArray {
 struct OpRecord {
     const char* name;
     Kind kind;
-    /// Checks inputs and attributes (raising ValueError or TypeError in plain words, without the op's
-    /// name: the caller adds it) and gives the output's type.
+    /// Checks inputs and attributes (raising ValueError or TypeError in plain words, without the
+    /// op's name: the caller adds it) and gives the output's type.
     Type (*infer)(std::span<const NodePtr> inputs, const Attrs& attrs);
     /// Given a node and d(loss)/d(node), emits d(loss)/d(input) for each input; null where there is
     /// none. Only asked for floating-point nodes. Null for ops without a gradient.
@@ -92,9 +110,14 @@ struct OpRecord {
 /// Every record, for tests that walk the registry.
 std::span<const OpRecord* const> registry();
 
-/// Checks, infers and makes a node. Errors gain the op's name and the inputs' shapes and dtypes.
+/// Whether nodes made by this thread record gradients.
+bool& grad_mode();
+
+/// Checks, infers and makes a node; requires_grad if an input does, the dtype is floating point and
+/// grad_mode() is on. Errors gain the op's name and the inputs' shapes and dtypes.
 NodePtr make_node(const OpRecord& op, Inputs inputs, Attrs attrs = {});
 /// A leaf of known value.
-NodePtr make_leaf(std::shared_ptr<const Value> value, DType dtype, const Shape& shape, Device device);
+NodePtr make_leaf(std::shared_ptr<const Value> value, DType dtype, const Shape& shape,
+                  Device device);
 
-} // namespace pippin::graph
+}  // namespace pippin::graph

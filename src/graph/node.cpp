@@ -1,0 +1,87 @@
+// Making and freeing nodes.
+#include "graph/node.h"
+
+#include <utility>
+
+namespace pippin::graph {
+namespace {
+
+std::string device_name(Device d) {
+    return d.type() == Device::Type::CPU ? "cpu" : "gpu:" + std::to_string(d.index());
+}
+
+// "matmul: <why> (inputs float32[2, 3], float32[4, 5])"
+std::string describe(const OpRecord& op, const Inputs& inputs, const std::string& why) {
+    std::string s = std::string(op.name) + ": " + why;
+    if (inputs.empty()) return s;
+    s += inputs.size() == 1 ? " (input " : " (inputs ";
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+        if (k) s += ", ";
+        if (!inputs[k]) {
+            s += "undefined";
+            continue;
+        }
+        s += std::string(name_of(inputs[k]->dtype)) + inputs[k]->shape.str();
+    }
+    return s + ")";
+}
+
+void check_inputs(const OpRecord& op, const Inputs& inputs) {
+    for (const NodePtr& in : inputs) {
+        if (!in) throw ValueError(describe(op, inputs, "an input is an undefined tensor"));
+        if (in->device != inputs[0]->device)
+            throw DeviceError(
+                describe(op, inputs,
+                         "inputs are on different devices, " + device_name(inputs[0]->device) +
+                             " and " + device_name(in->device) + "; move them to one with to()"));
+    }
+}
+
+// Nodes that the destructor running on this thread has yet to free. A plain pointer, so that it
+// outlives every other thread-local and static object.
+thread_local std::vector<NodePtr>* unwinding = nullptr;
+
+}  // namespace
+
+// A chain of nodes that only hold each other is freed in a loop and not by recursion: a graph can
+// be a million ops deep.
+Node::~Node() {
+    std::vector<NodePtr> own;
+    const bool outermost = unwinding == nullptr;
+    for (NodePtr& in : inputs) {
+        if (!in || in.use_count() != 1 || in->inputs.empty()) continue;
+        if (!unwinding) unwinding = &own;
+        unwinding->push_back(std::move(in));
+    }
+    if (!outermost) return;
+    while (!own.empty()) {
+        const NodePtr next = std::move(own.back());
+        own.pop_back();
+    }
+    unwinding = nullptr;
+}
+
+NodePtr make_node(const OpRecord& op, Inputs inputs, Attrs attrs) {
+    check_inputs(op, inputs);
+    auto node = std::make_shared<Node>();
+    try {
+        Type type = op.infer({inputs.data(), inputs.size()}, attrs);
+        node->dtype = type.dtype;
+        node->shape = type.shape;
+    } catch (const ValueError& e) {
+        throw ValueError(describe(op, inputs, e.what()));
+    } catch (const TypeError& e) {
+        throw TypeError(describe(op, inputs, e.what()));
+    } catch (const IndexError& e) {
+        throw IndexError(describe(op, inputs, e.what()));
+    } catch (const DeviceError& e) {
+        throw DeviceError(describe(op, inputs, e.what()));
+    }
+    node->op = &op;
+    if (!inputs.empty()) node->device = inputs[0]->device;
+    node->attrs = std::move(attrs);
+    node->inputs = std::move(inputs);
+    return node;
+}
+
+}  // namespace pippin::graph
