@@ -45,20 +45,20 @@ struct Slice {
           std::int64_t step_ = 1)
         : start(start_), stop(stop_), step(step_) {}
 };
-struct NoneType {};
+struct NewAxisType {};
 struct EllipsisType {};
-inline constexpr NoneType None{};         ///< in an index: a new dimension of extent 1
+inline constexpr NewAxisType NewAxis{}; ///< in an index: a new dimension of extent 1
 inline constexpr EllipsisType Ellipsis{}; ///< in an index: all dimensions not named
 
-/// One item of t.index({...}): an integer (drops the dimension), a Slice, None or Ellipsis.
+/// One item of t.index({...}): an integer (drops the dimension), a Slice, NewAxis or Ellipsis.
 struct Index {
-    enum class Kind { Integer, Range, NewAxis, Rest } kind;
+    enum class Kind { Integer, Range, Axis, Rest } kind;
     std::int64_t integer = 0;
     Slice range{};
     Index(std::int64_t i) : kind(Kind::Integer), integer(i) {}
     Index(int i) : kind(Kind::Integer), integer(i) {}
     Index(Slice s) : kind(Kind::Range), range(s) {}
-    Index(NoneType) : kind(Kind::NewAxis) {}
+    Index(NewAxisType) : kind(Kind::Axis) {}
     Index(EllipsisType) : kind(Kind::Rest) {}
 };
 

@@ -18,9 +18,11 @@ public:
     void wait() const; ///< blocks; throws what the run threw
     bool done() const { return done_.load(std::memory_order_acquire) != 0; }
     void signal(std::exception_ptr error = nullptr);
+    bool failed_unseen() const { return done() && error_ && !seen_.load(); }
 
 private:
     std::atomic<std::uint32_t> done_{0};
+    mutable std::atomic<bool> seen_{false}; ///< someone was told of the error
     std::exception_ptr error_;
 };
 

@@ -1,0 +1,119 @@
+#include "runtime/allocator.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "pippin/error.h"
+#include "runtime/backend.h"
+#include "runtime/queue.h"
+
+namespace pippin::runtime {
+namespace {
+
+// Steps small enough that reuse by exact size wastes under an eighth.
+std::size_t rounded(std::size_t bytes) {
+    if (bytes <= 4096) return (std::max<std::size_t>(bytes, 1) + 63) / 64 * 64;
+    std::size_t step = 512;
+    while (step * 16 < bytes) step *= 2;
+    return (bytes + step - 1) / step * step;
+}
+
+struct Pool {
+    std::mutex mutex;
+    std::map<std::size_t, std::vector<void*>> free; // by rounded size
+    std::size_t cached = 0, live = 0, peak = 0;
+
+    // The cache may hold as much as is live, and never less than this.
+    static constexpr std::size_t kKeepAtLeast = std::size_t{64} << 20;
+
+    void trim(Backend& b, std::size_t limit) {
+        while (cached > limit && !free.empty()) {
+            auto last = std::prev(free.end());
+            b.free(last->second.back(), last->first);
+            cached -= last->first;
+            last->second.pop_back();
+            if (last->second.empty()) free.erase(last);
+        }
+    }
+};
+
+// One pool for the processor; never destroyed, since buffers may outlive static objects.
+Pool& pool(Device) {
+    static Pool* p = new Pool;
+    return *p;
+}
+
+} // namespace
+
+BufferPtr allocate(Device device, std::size_t bytes) {
+    const std::size_t size = rounded(bytes);
+    Pool& p = pool(device);
+    Backend& b = backend(device);
+    auto buffer = std::make_shared<Buffer>();
+    buffer->device = device;
+    std::unique_lock lock(p.mutex);
+    if (auto it = p.free.find(size); it != p.free.end()) {
+        buffer->data = it->second.back();
+        it->second.pop_back();
+        if (it->second.empty()) p.free.erase(it);
+        p.cached -= size;
+    } else {
+        buffer->data = b.allocate(size);
+        if (!buffer->data) {
+            p.trim(b, 0);
+            lock.unlock();
+            drop_idle_arena(device);
+            lock.lock();
+            buffer->data = b.allocate(size);
+        }
+        if (!buffer->data)
+            throw OutOfMemoryError(fmt::format(
+                "out of memory on {}: asked for {:.1f} MiB with {:.1f} MiB live (device has {:.1f} MiB); "
+                "use a smaller batch or model",
+                device.str(), double(size) / (1 << 20), double(p.live) / (1 << 20),
+                double(b.capabilities().memory_bytes) / (1 << 20)));
+    }
+    buffer->bytes = size;
+    p.live += size;
+    p.peak = std::max(p.peak, p.live);
+    return buffer;
+}
+
+void release_cached() {
+    Pool& p = pool({});
+    std::lock_guard lock(p.mutex);
+    p.trim(backend({}), 0);
+}
+
+MemoryStats memory_stats() {
+    Pool& p = pool({});
+    std::lock_guard lock(p.mutex);
+    return {std::int64_t(p.live), std::int64_t(p.cached), std::int64_t(p.peak)};
+}
+
+void reset_peak() {
+    Pool& p = pool({});
+    std::lock_guard lock(p.mutex);
+    p.peak = p.live;
+}
+
+} // namespace pippin::runtime
+
+namespace pippin {
+
+Buffer::~Buffer() {
+    if (!data) return;
+    auto& p = runtime::pool(device);
+    std::lock_guard lock(p.mutex);
+    p.live -= bytes;
+    p.free[bytes].push_back(data);
+    p.cached += bytes;
+    const std::size_t limit = std::max(p.live, runtime::Pool::kKeepAtLeast);
+    if (p.cached > limit) p.trim(runtime::backend(device), limit);
+}
+
+} // namespace pippin

@@ -1,0 +1,126 @@
+#include "pippin/device.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "backends/cpu/backend.h"
+#include "pippin/error.h"
+#include "runtime/backend.h"
+#include "runtime/queue.h"
+
+#ifdef __linux__
+#include <sched.h>
+#endif
+
+namespace pippin {
+namespace {
+
+struct Choice {
+    Device device;
+    std::string reason;
+};
+
+std::mutex choice_mutex;
+std::optional<Choice> choice;
+std::atomic<int> thread_count{0};
+
+void check_present(Device d) {
+    if (d.type() == Device::Type::CPU && d.index() == 0) return;
+    throw DeviceError(fmt::format("device {} is not available: this build of Pippin runs on the cpu only", d.str()));
+}
+
+Choice choose() {
+    const char* wish = std::getenv("PIPPIN_DEVICE");
+    if (wish && *wish) {
+        const Device d{std::string_view(wish)};
+        check_present(d);
+        return {d, fmt::format("PIPPIN_DEVICE={}", wish)};
+    }
+    return {Device{}, "this build has no GPU backend"};
+}
+
+int cores_allowed() {
+#ifdef __linux__
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+#endif
+    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+int initial_threads() {
+    if (const char* text = std::getenv("OMP_NUM_THREADS"))
+        if (const int n = std::atoi(text); n > 0) return n;
+    return cores_allowed();
+}
+
+} // namespace
+
+Device::Device(std::string_view text) : type_(Type::CPU), index_(0) {
+    std::string_view name = text.substr(0, text.find(':'));
+    if (name == "gpu" || name == "mps" || name == "cuda")
+        type_ = Type::GPU;
+    else if (name != "cpu")
+        throw ValueError(fmt::format("unknown device \"{}\": expected cpu, gpu or gpu:N", text));
+    if (name.size() == text.size()) return;
+    const std::string_view digits = text.substr(name.size() + 1);
+    if (digits.empty() || digits.size() > 2 || !std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
+        throw ValueError(fmt::format("unknown device \"{}\": expected a number after the colon", text));
+    index_ = static_cast<std::int8_t>(std::atoi(std::string(digits).c_str()));
+}
+
+std::string Device::str() const {
+    return type_ == Type::CPU ? "cpu" : fmt::format("gpu:{}", static_cast<int>(index_));
+}
+
+std::string Device::description() const {
+    const auto& c = runtime::backend(*this).capabilities();
+    return fmt::format("{} ({} threads, {:.1f} GiB)", c.name, num_threads(), double(c.memory_bytes) / (1 << 30));
+}
+
+Device default_device() {
+    std::lock_guard lock(choice_mutex);
+    if (!choice) choice = choose();
+    return choice->device;
+}
+
+std::string default_device_reason() {
+    default_device();
+    std::lock_guard lock(choice_mutex);
+    return choice->reason;
+}
+
+void set_default_device(Device device) {
+    check_present(device);
+    std::lock_guard lock(choice_mutex);
+    choice = Choice{device, "set_default_device"};
+}
+
+int num_threads() {
+    int n = thread_count.load(std::memory_order_relaxed);
+    if (n == 0) {
+        n = initial_threads();
+        thread_count.store(n, std::memory_order_relaxed);
+    }
+    return n;
+}
+
+void set_num_threads(int n) {
+    if (n < 1) throw ValueError(fmt::format("set_num_threads: expected at least 1, got {}", n));
+    runtime::drain();
+    thread_count.store(n, std::memory_order_relaxed);
+}
+
+namespace runtime {
+Backend& backend(Device device) {
+    check_present(device);
+    return cpu_backend();
+}
+} // namespace runtime
+
+} // namespace pippin
