@@ -95,6 +95,7 @@ void ProgressBar::end_epoch(const std::string& note) {
 }
 
 void ProgressBar::draw(bool last, const std::string& note) {
+    if (!terminal_ && o_.lines_per_epoch == 0) return;
     drawn_ = Clock::now();
     lines_drawn_ = done_ * o_.lines_per_epoch / o_.images_per_epoch;
     const double share =

@@ -1,0 +1,28 @@
+// Subcommands of `pippin`: one file each, which registers itself.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace pippin::cli {
+
+struct Command {
+    std::string name, help;
+    /// Declares the flags and gives what runs once they are parsed; its result is the exit code.
+    std::function<std::function<int()>(CLI::App& app)> setup;
+};
+
+/// All registered commands, by name.
+std::vector<Command> commands();
+
+/// At namespace scope of a command's file: static const Register launch{{"launch", "...", setup}};
+struct Register {
+    explicit Register(Command command);
+};
+
+/// "num_processes" gives "--num_processes,--num-processes": flags take either.
+std::string flag(const std::string& name);
+
+}  // namespace pippin::cli

@@ -1,0 +1,21 @@
+// What the commands need of the operating system.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace pippin::cli {
+
+/// The file of this program; empty when the system does not say.
+std::filesystem::path own_path();
+bool is_executable(const std::filesystem::path& file);
+void set_environment(const std::string& name, const std::string& value);
+/// Becomes the program: signals and its exit code are its own. Returns only when that fails, with
+/// the reason.
+std::string replace_by(const std::filesystem::path& program,
+                       const std::vector<std::string>& arguments);
+/// "Linux 6.1.0 x86_64"
+std::string platform();
+
+}  // namespace pippin::cli

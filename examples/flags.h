@@ -1,0 +1,51 @@
+// Command lines of the examples.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "pippin/device.h"
+
+namespace examples {
+
+/// Parses argv; --data-dir means --data_dir. Prints the help or what is wrong, and exits, where
+/// there is nothing to run.
+inline void parse(CLI::App& app, int argc, char** argv) {
+    std::vector<std::string> args;
+    for (int i = 1; i < argc; ++i) {
+        std::string arg = argv[i];
+        if (arg.rfind("--", 0) == 0) {
+            const auto name_end = std::min(arg.find('='), arg.size());
+            std::replace(arg.begin() + 2, arg.begin() + static_cast<std::ptrdiff_t>(name_end), '-',
+                         '_');
+        }
+        args.insert(args.begin(), arg);  // CLI11 takes them last first
+    }
+    try {
+        app.parse(args);
+    } catch (const CLI::ParseError& e) {
+        std::exit(app.exit(e) == 0 ? 0 : 2);
+    }
+}
+
+inline void use_device(const std::string& name) {
+    if (!name.empty()) pippin::set_default_device(pippin::Device(name));
+}
+
+/// main() around `body`: an error ends the program with its text and exit code 1.
+template <class F>
+int run(F body) {
+    try {
+        body();
+        return 0;
+    } catch (const std::exception& e) {
+        std::fflush(stdout);
+        std::fprintf(stderr, "error: %s\n", e.what());
+        return 1;
+    }
+}
+
+}  // namespace examples
