@@ -1,7 +1,9 @@
-// Random numbers of the data pipeline: Philox 4x32-10 (Salmon et al. 2011) on plain integers.
+// Random numbers of the data pipeline.
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
+#include "graph/philox.h"
 #include "pippin/dataset.h"
 #include "pippin/error.h"
 
@@ -11,31 +13,15 @@ namespace {
 // The sample number under which an epoch's order is drawn; no sample has it.
 constexpr std::uint64_t kOrderStream = ~std::uint64_t{0};
 
-void philox(std::uint32_t (&counter)[4], std::uint64_t key) {
-    auto k0 = static_cast<std::uint32_t>(key);
-    auto k1 = static_cast<std::uint32_t>(key >> 32);
-    for (int round = 0; round < 10; ++round) {
-        const std::uint64_t p0 = std::uint64_t{0xD2511F53} * counter[0];
-        const std::uint64_t p1 = std::uint64_t{0xCD9E8D57} * counter[2];
-        const std::uint32_t next[4] = {
-            static_cast<std::uint32_t>(p1 >> 32) ^ counter[1] ^ k0, static_cast<std::uint32_t>(p1),
-            static_cast<std::uint32_t>(p0 >> 32) ^ counter[3] ^ k1, static_cast<std::uint32_t>(p0)};
-        for (int i = 0; i < 4; ++i)
-            counter[i] = next[i];
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-}
-
 }  // namespace
 
 std::uint32_t SampleRandom::next() {
     if (left_ == 0) {
-        numbers_[0] = block_++;
-        numbers_[1] = epoch_;
-        numbers_[2] = static_cast<std::uint32_t>(sample_);
-        numbers_[3] = static_cast<std::uint32_t>(sample_ >> 32);
-        philox(numbers_, seed_);
+        const graph::PhiloxBlock block = graph::philox4x32(
+            {block_++, epoch_, static_cast<std::uint32_t>(sample_),
+             static_cast<std::uint32_t>(sample_ >> 32)},
+            {static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32)});
+        std::copy(block.begin(), block.end(), numbers_);
         left_ = 4;
     }
     return numbers_[4 - left_--];

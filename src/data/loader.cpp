@@ -1,0 +1,149 @@
+#include "pippin/loader.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <numeric>
+
+#include "data/prefetcher.h"
+#include "pippin/error.h"
+#include "pippin/ops.h"
+#include "pippin/random.h"
+
+namespace pippin::data {
+namespace {
+
+Tensor to_tensor(const Array& a, Device device) {
+    return from_bytes(a.raw(), a.shape(), a.dtype(), device);
+}
+
+}  // namespace
+
+struct DataLoader::Impl {
+    DatasetPtr dataset;
+    LoaderOptions options;
+    std::uint64_t seed;
+    std::int64_t batches;
+    std::int64_t next_epoch = 0;
+    std::int64_t first_batch = 0;  ///< of the next loop
+    std::uint64_t run = 0;         ///< the loop under way
+    std::int64_t next_batch = 0;   ///< of the loop under way
+    Prefetcher prefetcher;
+
+    Impl(DatasetPtr d, const LoaderOptions& o)
+        : dataset(std::move(d)),
+          options(o),
+          seed(o.seed ? *o.seed : random_state().seed),
+          batches(dataset->size() / o.batch_size +
+                  (!o.drop_last && dataset->size() % o.batch_size != 0 ? 1 : 0)),
+          prefetcher(dataset, o.workers, o.prefetch) {}
+
+    void begin_epoch() {
+        auto plan = std::make_shared<EpochPlan>();
+        plan->batch_size = options.batch_size;
+        plan->batches = batches;
+        plan->draws = {seed, static_cast<std::uint32_t>(next_epoch)};
+        if (options.shuffle) {
+            plan->order = random_permutation(dataset->size(), seed, plan->draws.epoch);
+        } else {
+            plan->order.resize(static_cast<std::size_t>(dataset->size()));
+            std::iota(plan->order.begin(), plan->order.end(), std::int64_t{0});
+        }
+        ++run;
+        ++next_epoch;
+        next_batch = std::exchange(first_batch, 0);
+        prefetcher.start(std::move(plan), next_batch);
+    }
+};
+
+namespace {
+
+const DatasetPtr& checked(const DatasetPtr& dataset, const LoaderOptions& o) {
+    if (!dataset) throw ValueError("DataLoader: the dataset is null");
+    if (o.batch_size < 1)
+        throw ValueError(fmt::format("DataLoader: batch_size {} must be positive", o.batch_size));
+    if (o.workers < 0 || o.workers > 1024)
+        throw ValueError(fmt::format("DataLoader: workers {} is not in 0 to 1024", o.workers));
+    if (o.prefetch < 1)
+        throw ValueError(fmt::format("DataLoader: prefetch {} must be positive", o.prefetch));
+    return dataset;
+}
+
+}  // namespace
+
+DataLoader::DataLoader(DatasetPtr dataset, LoaderOptions options)
+    : impl_(std::make_unique<Impl>(checked(dataset, options), options)) {}
+DataLoader::~DataLoader() = default;
+DataLoader::DataLoader(DataLoader&&) noexcept = default;
+DataLoader& DataLoader::operator=(DataLoader&&) noexcept = default;
+
+std::int64_t DataLoader::size() const { return impl_->batches; }
+const Dataset& DataLoader::dataset() const { return *impl_->dataset; }
+const LoaderOptions& DataLoader::options() const { return impl_->options; }
+std::int64_t DataLoader::epoch() const { return impl_->next_epoch; }
+
+void DataLoader::set_epoch(std::int64_t epoch) {
+    if (epoch < 0 || epoch > std::numeric_limits<std::uint32_t>::max())
+        throw ValueError(fmt::format("DataLoader: epoch {} is not in 0 to 2^32 - 1", epoch));
+    impl_->next_epoch = epoch;
+}
+
+void DataLoader::skip_to(std::int64_t batch) {
+    if (batch < 0 || batch > impl_->batches)
+        throw ValueError(fmt::format("DataLoader: cannot skip to batch {} of an epoch of {}", batch,
+                                     impl_->batches));
+    impl_->first_batch = batch;
+}
+
+DataLoader::Iterator DataLoader::begin() {
+    impl_->begin_epoch();
+    return Iterator(impl_.get());
+}
+
+DataLoader::Iterator::Iterator(Impl* impl) : impl_(impl), run_(impl->run) { ++*this; }
+
+DataLoader::Iterator::Iterator(Iterator&& o) noexcept
+    : impl_(std::exchange(o.impl_, nullptr)), run_(o.run_), batch_(std::move(o.batch_)) {}
+
+DataLoader::Iterator& DataLoader::Iterator::operator=(Iterator&& o) noexcept {
+    if (this != &o) {
+        finish();
+        impl_ = std::exchange(o.impl_, nullptr);
+        run_ = o.run_;
+        batch_ = std::move(o.batch_);
+    }
+    return *this;
+}
+
+DataLoader::Iterator::~Iterator() { finish(); }
+
+void DataLoader::Iterator::finish() {
+    if (impl_ && impl_->run == run_) impl_->prefetcher.stop();
+    impl_ = nullptr;
+}
+
+DataLoader::Iterator& DataLoader::Iterator::operator++() {
+    if (!impl_) throw ValueError("DataLoader: this loop is over");
+    if (impl_->run != run_)
+        throw ValueError(
+            "DataLoader: another loop over this loader has begun, which ended this one");
+    if (impl_->next_batch == impl_->batches) {
+        finish();
+        batch_ = {};
+        return *this;
+    }
+    try {
+        std::unique_ptr<Example> made = impl_->prefetcher.next();
+        const Device device = impl_->options.device.value_or(default_device());
+        batch_.data = to_tensor(made->data, device);
+        batch_.target = to_tensor(made->target, device);
+        batch_.index = impl_->next_batch++;
+        impl_->prefetcher.recycle(std::move(made));
+    } catch (...) {
+        finish();
+        throw;
+    }
+    return *this;
+}
+
+}  // namespace pippin::data
