@@ -1,0 +1,105 @@
+// The pippin command, run as a program.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "cli/process.h"
+
+namespace pippin {
+namespace {
+
+using test::Outcome;
+using test::shell;
+namespace fs = std::filesystem;
+
+const fs::path kPippin = fs::path(PIPPIN_BUILD_DIR) / "bin" / "pippin";
+
+class Cli : public testing::Test {
+  protected:
+    void SetUp() override {
+        if (!fs::exists(kPippin)) GTEST_SKIP() << "this build has no pippin command";
+        script("show",
+               "echo \"device=$PIPPIN_DEVICE precision=$PIPPIN_MIXED_PRECISION "
+               "threads=$OMP_NUM_THREADS\"\n"
+               "for a in \"$@\"; do echo \"[$a]\"; done\nexit 7\n");
+    }
+    void script(const std::string& name, const std::string& text) {
+        std::ofstream(folder.path / name) << "#!/bin/sh\n" << text;
+        fs::permissions(folder.path / name, fs::perms::owner_all);
+    }
+    std::string at(const std::string& name) const { return (folder.path / name).string(); }
+    Outcome pippin(const std::string& arguments) const {
+        return shell("env -u PIPPIN_DEVICE -u PIPPIN_MIXED_PRECISION -u OMP_NUM_THREADS " +
+                     kPippin.string() + " " + arguments);
+    }
+    test::ScratchFolder folder;
+};
+
+TEST_F(Cli, NoCommandPrintsHelpAndFails) {
+    const Outcome o = pippin("");
+    EXPECT_EQ(o.code, 1);
+    for (const char* word : {"Usage: pippin", "launch", "env"})
+        EXPECT_TRUE(o.has(word)) << o.output;
+    EXPECT_EQ(pippin("--help").code, 0);
+    EXPECT_EQ(pippin("nonsense").code, 2);
+}
+
+TEST_F(Cli, LaunchSetsTheEnvironmentAndPassesArgumentsOn) {
+    Outcome o = pippin("launch " + at("show") + " --cpu 'two words' --help -x=1");
+    EXPECT_EQ(o.code, 7);
+    EXPECT_EQ(o.output, "device= precision= threads=\n[--cpu]\n[two words]\n[--help]\n[-x=1]\n");
+    o = pippin("launch --cpu --mixed_precision bf16 --num_cpu_threads_per_process 3 " + at("show"));
+    EXPECT_EQ(o.output, "device=cpu precision=bf16 threads=3\n");
+    o = pippin("launch --mixed-precision=fp16 --num-cpu-threads-per-process=1 " + at("show"));
+    EXPECT_EQ(o.output, "device= precision=fp16 threads=1\n");
+    EXPECT_EQ(shell("cd " + folder.path.string() + " && " + kPippin.string() + " launch show").code,
+              7);
+}
+
+TEST_F(Cli, LaunchFindsTheExamples) {
+    if (!fs::exists(fs::path(PIPPIN_BUILD_DIR) / "examples" / "mnist"))
+        GTEST_SKIP() << "this build has no examples";
+    for (const char* name : {"mnist", "examples/mnist"}) {
+        const Outcome o = shell("cd / && " + kPippin.string() + " launch " + name + " --help");
+        EXPECT_EQ(o.code, 0) << o.output;
+        EXPECT_TRUE(o.has("--data_dir")) << o.output;
+    }
+}
+
+TEST_F(Cli, LaunchSaysWhatIsWrong) {
+    Outcome o = pippin("launch no_such_program");
+    EXPECT_EQ(o.code, 1);
+    EXPECT_TRUE(o.has("there is no program \"no_such_program\"")) << o.output;
+    o = pippin("launch --frobnicate " + at("show"));
+    EXPECT_EQ(o.code, 1);
+    EXPECT_TRUE(o.has("unknown flag --frobnicate")) << o.output;
+    EXPECT_TRUE(pippin("launch").has("name the program"));
+    EXPECT_TRUE(pippin("launch " + folder.path.string()).has("is a folder"));
+    std::ofstream(folder.path / "text") << "hello";
+    EXPECT_TRUE(pippin("launch " + at("text")).has("is not executable"));
+    o = pippin("launch --mixed_precision int4 " + at("show"));
+    EXPECT_EQ(o.code, 2);
+    EXPECT_TRUE(o.has("int4")) << o.output;
+    EXPECT_EQ(pippin("launch --num_cpu_threads_per_process 0 " + at("show")).code, 2);
+}
+
+TEST_F(Cli, SignalsReachTheProgram) {
+    script("sleeper", "trap 'echo interrupted; exit 3' TERM\necho ready > " + at("ready") +
+                          "\nwhile true; do sleep 0.1; done\n");
+    const Outcome o =
+        shell(kPippin.string() + " launch " + at("sleeper") + " & p=$!; while [ ! -e " +
+              at("ready") + " ]; do sleep 0.05; done; kill -TERM $p; wait $p");
+    EXPECT_EQ(o.code, 3) << o.output;
+    EXPECT_TRUE(o.has("interrupted")) << o.output;
+}
+
+TEST_F(Cli, EnvNamesTheMachine) {
+    const Outcome o = shell("PIPPIN_DEVICE=cpu " + kPippin.string() + " env");
+    EXPECT_EQ(o.code, 0) << o.output;
+    for (const char* word : {"- Pippin: ", "- system: ", "- compiler: ", "- processor: ",
+                             "- threads: ", "- default device: cpu", "- PIPPIN_DEVICE=cpu"})
+        EXPECT_TRUE(o.has(word)) << word << "\n" << o.output;
+}
+
+}  // namespace
+}  // namespace pippin

@@ -1,0 +1,184 @@
+// The examples end to end, at tiny sizes, as programs.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+
+#include "cli/process.h"
+#include "pippin/data.h"
+#include "pippin/io.h"
+
+namespace pippin {
+namespace {
+
+using test::Outcome;
+using test::shell;
+namespace fs = std::filesystem;
+
+const fs::path kExamples = fs::path(PIPPIN_BUILD_DIR) / "examples";
+const std::string kClean = "env -u PIPPIN_DEVICE -u PIPPIN_MIXED_PRECISION ";
+
+class Examples : public testing::Test {
+  protected:
+    void SetUp() override {
+        if (!fs::exists(kExamples / "mnist")) GTEST_SKIP() << "this build has no examples";
+    }
+    Outcome run(const std::string& example, const std::string& arguments) const {
+        return shell(kClean + (kExamples / example).string() + " " + arguments);
+    }
+    test::ScratchFolder folder;
+};
+
+// Images whose class is where their bright square is: a network learns that at once.
+std::uint8_t pixel(int label, int y, int x) {
+    return static_cast<std::uint8_t>(
+        y / 7 == label / 4 && x / 7 == label % 4 ? 250 : (y * 7 + x * 13) % 40);
+}
+
+void write_idx(const fs::path& images, const fs::path& labels, int n) {
+    std::ofstream pixels(images, std::ios::binary), names(labels, std::ios::binary);
+    const auto number = [](std::ofstream& out, int v) {
+        for (const int shift : {24, 16, 8, 0})
+            out.put(static_cast<char>(v >> shift & 255));
+    };
+    for (const int v : {0x803, n, 28, 28})
+        number(pixels, v);
+    for (const int v : {0x801, n})
+        number(names, v);
+    for (int i = 0; i < n; ++i) {
+        names.put(static_cast<char>(i % 10));
+        for (int y = 0; y < 28; ++y)
+            for (int x = 0; x < 28; ++x)
+                pixels.put(static_cast<char>(pixel(i % 10, y, x)));
+    }
+}
+
+TEST_F(Examples, MnistTrainsAndLeavesItsResults) {
+    write_idx(folder.path / "train-images-idx3-ubyte", folder.path / "train-labels-idx1-ubyte",
+              960);
+    write_idx(folder.path / "t10k-images-idx3-ubyte", folder.path / "t10k-labels-idx1-ubyte", 120);
+    const fs::path out = folder.path / "run";
+    const Outcome o = run("mnist", "--epochs 4 --batch-size 16 --data-dir " + folder.path.string() +
+                                       " --out=" + out.string());
+    ASSERT_EQ(o.code, 0) << o.output;
+    const auto lines = o.lines();
+    EXPECT_TRUE(std::regex_match(lines.front(), std::regex(R"(device: cpu, .+ \(.+\))")))
+        << lines.front();
+    std::smatch last;
+    ASSERT_TRUE(
+        std::regex_match(lines.back(), last,
+                         std::regex(R"(test accuracy (0|1)\.([0-9]{4}), [0-9]+ images/s on cpu)")))
+        << lines.back();
+    EXPECT_GT(std::atof((last[1].str() + "." + last[2].str()).c_str()), 0.95) << o.output;
+    EXPECT_TRUE(o.has("epoch 1/4 ")) << o.output;  // plain progress lines
+    EXPECT_EQ(o.output.find('\r'), std::string::npos);
+
+    const auto weights = io::load_safetensors(out / "model.safetensors");
+    EXPECT_EQ(weights.info("0.weight").shape, (std::vector<std::int64_t>{6, 1, 5, 5}));
+    EXPECT_EQ(weights.entries().size(), 10u);
+    std::ifstream csv(out / "metrics.csv");
+    std::string line;
+    int rows = 0;
+    while (std::getline(csv, line))
+        ++rows;
+    EXPECT_EQ(rows, 5);
+    EXPECT_GT(fs::file_size(out / "curve.svg"), 2000u);
+}
+
+TEST_F(Examples, SameSeedSameResult) {
+    write_idx(folder.path / "train-images-idx3-ubyte", folder.path / "train-labels-idx1-ubyte",
+              320);
+    write_idx(folder.path / "t10k-images-idx3-ubyte", folder.path / "t10k-labels-idx1-ubyte", 40);
+    const auto digest = [&](const std::string& out, int workers, int seed) {
+        const std::string at = (folder.path / out).string();
+        const Outcome o = run("mnist", "--epochs 1 --data_dir " + folder.path.string() + " --out " +
+                                           at + " --workers " + std::to_string(workers) +
+                                           " --seed " + std::to_string(seed));
+        EXPECT_EQ(o.code, 0) << o.output;
+        return shell("cksum < " + at + "/model.safetensors").output;
+    };
+    const std::string first = digest("a", 1, 3);
+    EXPECT_EQ(digest("b", 2, 3), first);
+    EXPECT_NE(digest("c", 1, 4), first);
+}
+
+TEST_F(Examples, MnistSaysWhatIsMissing) {
+    Outcome o = run("mnist", "--data_dir " + (folder.path / "nowhere").string());
+    EXPECT_EQ(o.code, 1);
+    EXPECT_TRUE(o.has("nowhere")) << o.output;
+    EXPECT_EQ(run("mnist", "--epochs 0").code, 2);
+    EXPECT_EQ(run("mnist", "--no_such_flag").code, 2);
+    o = run("mnist", "--device gpu:7");
+    EXPECT_EQ(o.code, 1);
+    EXPECT_TRUE(o.has("gpu:7")) << o.output;
+}
+
+// Two classes of real JPEG files: bright above or bright below.
+void write_jpegs(const fs::path& at, int per_class) {
+    fs::create_directories(at);
+    for (int i = 0; i < 2 * per_class; ++i) {
+        data::Image image(40, 36, 3);
+        for (std::int64_t y = 0; y < 40; ++y)
+            for (std::int64_t x = 0; x < 36; ++x)
+                for (std::int64_t c = 0; c < 3; ++c)
+                    image.at(y, x, c) = static_cast<std::uint8_t>(
+                        ((y < 20) == (i % 2 == 0) ? 180 : 20) + (i * 7 + x) % 50);
+        data::write_jpeg(
+            at / ((i % 2 ? "British_Shorthair_" : "beagle_") + std::to_string(i / 2) + ".jpg"),
+            image);
+    }
+}
+
+TEST_F(Examples, CvExampleLearnsFromJpegs) {
+    write_jpegs(folder.path / "images", 40);
+    const std::string common = "--data_dir " + (folder.path / "images").string() +
+                               " --model resnet18 --image_size 32 --batch_size 16 --cpu --lr 1e-2 ";
+    Outcome o = run("cv_example", common + "--epochs 3");
+    ASSERT_EQ(o.code, 0) << o.output;
+    std::vector<std::string> epochs;
+    for (const std::string& line : o.lines())
+        if (line.rfind("epoch ", 0) == 0) epochs.push_back(line);
+    ASSERT_EQ(epochs.size(), 3u) << o.output;
+    for (std::size_t i = 0; i < epochs.size(); ++i)
+        EXPECT_TRUE(std::regex_match(
+            epochs[i], std::regex("epoch " + std::to_string(i) + R"(: [0-9]+\.[0-9]{2})")))
+            << epochs[i];
+    EXPECT_GT(std::atof(epochs[2].c_str() + 9), 80) << o.output;
+
+    o = run("cv_example", common + "--epochs 1 --mixed_precision bf16");
+    ASSERT_EQ(o.code, 0) << o.output;
+    EXPECT_TRUE(o.has("precision bfloat16")) << o.output;
+    EXPECT_TRUE(o.has("epoch 0: ")) << o.output;
+}
+
+TEST_F(Examples, CvExampleTakesTheLaunchersPrecision) {
+    write_jpegs(folder.path / "images", 10);
+    const fs::path launcher = fs::path(PIPPIN_BUILD_DIR) / "bin" / "pippin";
+    if (!fs::exists(launcher)) GTEST_SKIP() << "this build has no pippin command";
+    const std::string arguments =
+        " cv_example --model resnet18 --image-size 32 --epochs 1 --data-dir " +
+        (folder.path / "images").string();
+    Outcome o =
+        shell(kClean + launcher.string() + " launch --cpu --mixed_precision bf16" + arguments);
+    EXPECT_EQ(o.code, 0) << o.output;
+    EXPECT_TRUE(o.has("PIPPIN_DEVICE=cpu")) << o.output;
+    EXPECT_TRUE(o.has("precision bfloat16")) << o.output;
+    o = shell(kClean + launcher.string() + " launch --mixed_precision fp16" + arguments);
+    EXPECT_EQ(o.code, 2) << o.output;  // on the way, not there yet
+    EXPECT_TRUE(o.has("fp16")) << o.output;
+}
+
+TEST_F(Examples, CvExampleSaysWhatIsWrong) {
+    EXPECT_EQ(run("cv_example", "").code, 2);  // --data_dir is required
+    Outcome o = run("cv_example", "--data_dir " + (folder.path / "nowhere").string());
+    EXPECT_EQ(o.code, 1);
+    EXPECT_TRUE(o.has("nowhere")) << o.output;
+    write_jpegs(folder.path / "images", 4);
+    o = run("cv_example", "--model resnet19 --data_dir " + (folder.path / "images").string());
+    EXPECT_EQ(o.code, 1);
+    EXPECT_TRUE(o.has("resnet50")) << o.output;
+}
+
+}  // namespace
+}  // namespace pippin

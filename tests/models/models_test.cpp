@@ -1,0 +1,123 @@
+// Names, shapes and counts of the networks' parameters, and that they run and learn.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "pippin/models.h"
+#include "pippin/optim.h"
+#include "pippin/random.h"
+
+namespace pippin {
+namespace {
+
+// Lines "name extent extent ...", as torchvision's state_dict has them.
+std::vector<std::pair<std::string, Shape>> torchvisions(const std::string& model) {
+    std::ifstream in(PIPPIN_SOURCE_DIR "/tests/models/" + model + "_names.txt");
+    std::vector<std::pair<std::string, Shape>> out;
+    for (std::string line; std::getline(in, line);) {
+        std::istringstream words(line);
+        auto& [name, shape] = out.emplace_back();
+        words >> name;
+        for (std::int64_t extent; words >> extent;)
+            shape.push_back(extent);
+    }
+    return out;
+}
+
+TEST(Models, ParameterCounts) {
+    EXPECT_EQ(models::create("lenet5", 10)->num_parameters(), 61706);
+    EXPECT_EQ(models::create("resnet18", 1000)->num_parameters(), 11689512);
+    EXPECT_EQ(models::create("resnet34", 1000)->num_parameters(), 21797672);
+    EXPECT_EQ(models::create("resnet50", 1000)->num_parameters(), 25557032);
+    EXPECT_EQ(models::create("resnet101", 1000)->num_parameters(), 44549160);
+    EXPECT_EQ(models::create("resnet152", 1000)->num_parameters(), 60192808);
+    EXPECT_EQ(models::create("resnet50", 37)->num_parameters(), 25557032 - 963 * 2049);
+}
+
+TEST(Models, NamesAndShapesAreTorchvisions) {
+    for (const std::string model : {"resnet18", "resnet50"}) {
+        const auto want = torchvisions(model);
+        ASSERT_GT(want.size(), 100u);
+        const auto got = models::create(model, 1000)->state_dict();
+        ASSERT_EQ(got.size(), want.size()) << model;
+        for (std::size_t i = 0; i < want.size(); ++i) {
+            EXPECT_EQ(got[i].first, want[i].first);
+            EXPECT_EQ(got[i].second.shape(), want[i].second) << got[i].first;
+        }
+    }
+}
+
+TEST(Models, LeNetNames) {
+    std::vector<std::string> names;
+    for (const auto& entry : models::lenet5()->state_dict())
+        names.push_back(entry.first);
+    EXPECT_EQ(names,
+              (std::vector<std::string>{"0.weight", "0.bias", "3.weight", "3.bias", "7.weight",
+                                        "7.bias", "9.weight", "9.bias", "11.weight", "11.bias"}));
+}
+
+TEST(Models, ResNetStartsAsTorchvisions) {
+    manual_seed(1);
+    for (const auto& [name, t] : models::resnet18(10)->state_dict()) {
+        if (t.dim() != 4) continue;
+        // kaiming_normal, fan out
+        const double want = std::sqrt(2.0 / static_cast<double>(t.size(0) * t.size(2) * t.size(3)));
+        const double n = static_cast<double>(t.numel());
+        EXPECT_NEAR(std(t).item<double>(), want, 5 * want / std::sqrt(2 * n)) << name;
+        EXPECT_NEAR(t.mean().item<double>(), 0, 5 * want / std::sqrt(n)) << name;
+    }
+}
+
+TEST(Models, UnknownNameListsTheKnownOnes) {
+    try {
+        models::create("resnet19", 10);
+        FAIL() << "no error";
+    } catch (const ValueError& e) {
+        const std::string what = e.what();
+        EXPECT_NE(what.find("resnet19"), std::string::npos);
+        EXPECT_NE(what.find("lenet5, resnet18, resnet34, resnet50, resnet101, resnet152"),
+                  std::string::npos)
+            << what;
+    }
+    EXPECT_THROW(models::create("resnet18", 0), ValueError);
+    EXPECT_EQ(models::names().size(), 6u);
+}
+
+TEST(Models, LeNetLearns) {
+    manual_seed(5);
+    const auto model = models::lenet5();
+    const Tensor x = randn({16, 1, 28, 28}).eval(), y = randint(0, 10, {16}).eval();
+    optim::SGD opt(model->parameters(), {.lr = 0.05, .momentum = 0.9});
+    double first = 0, last = 0;
+    for (int step = 0; step < 30; ++step) {
+        const Tensor loss = cross_entropy((*model)(x), y);
+        opt.zero_grad();
+        loss.backward();
+        opt.step();
+        last = loss.item<double>();
+        if (step == 0) first = last;
+    }
+    EXPECT_NEAR(first, std::log(10.0), 0.5);
+    EXPECT_LT(last, 0.3 * first);
+}
+
+TEST(Models, ResNetsRunAtSmallSize) {
+    manual_seed(6);
+    for (const std::string name : {"resnet18", "resnet50"}) {
+        const auto model = models::create(name, 7);
+        const Tensor logits = (*model)(randn({2, 3, 64, 64}));
+        EXPECT_EQ(logits.shape(), (Shape{2, 7}));
+        logits.sum().backward();
+        for (const auto& [parameter, t] : model->named_parameters())
+            ASSERT_TRUE(t.grad().defined()) << parameter;
+        EXPECT_TRUE(std::isfinite(model->parameters()[0].grad().sum().item<double>())) << name;
+        model->eval();
+        const NoGrad no_grad;
+        EXPECT_EQ((*model)(randn({1, 3, 40, 56})).shape(), (Shape{1, 7}));
+    }
+}
+
+}  // namespace
+}  // namespace pippin
