@@ -1,0 +1,36 @@
+#include "backends/cpu/backend.h"
+
+#include <vector>
+
+#include "backends/cpu/executable.h"
+#include "backends/cpu/heavy.h"
+#include "backends/cpu/system.h"
+
+namespace pippin {
+
+runtime::Backend& cpu_backend() {
+    static cpu::CpuBackend backend;
+    return backend;
+}
+
+namespace cpu {
+
+CpuBackend::CpuBackend() {
+    capabilities_.name = processor_name();
+    capabilities_.unified_memory = true;
+    capabilities_.float64 = true;
+    capabilities_.memory_bytes = memory_bytes();
+}
+
+void* CpuBackend::allocate(std::size_t bytes) { return allocate_pages(bytes); }
+
+void CpuBackend::free(void* data, std::size_t bytes) { free_pages(data, bytes); }
+
+bool CpuBackend::supports(const plan::HeavyLaunch& launch) const { return refusal(launch).empty(); }
+
+std::unique_ptr<runtime::Executable> CpuBackend::compile(const plan::Plan& plan) {
+    return std::make_unique<CpuExecutable>(plan);
+}
+
+}  // namespace cpu
+}  // namespace pippin

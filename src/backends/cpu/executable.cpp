@@ -1,0 +1,127 @@
+#include "backends/cpu/executable.h"
+
+#include <algorithm>
+
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/system.h"
+#include "pippin/error.h"
+
+namespace pippin::cpu {
+
+namespace {
+
+// Scratch of whatever runs on this thread: one block for all executables, as large as the largest
+// wish so far.
+class Scratch {
+  public:
+    ~Scratch() { drop(); }
+    void* at_least(std::size_t bytes) {
+        if (bytes <= bytes_) return data_;
+        drop();
+        data_ = allocate_pages(bytes);
+        if (!data_) throw OutOfMemoryError("no room for the scratch memory of a kernel");
+        bytes_ = bytes;
+        return data_;
+    }
+
+  private:
+    void drop() {
+        if (data_) free_pages(data_, bytes_);
+        data_ = nullptr;
+        bytes_ = 0;
+    }
+    void* data_ = nullptr;
+    std::size_t bytes_ = 0;
+};
+
+thread_local Scratch scratch_of_thread;
+
+// OpenMP keeps the number of threads per thread that asks.
+void use_threads() {
+#ifndef PIPPIN_NO_OPENMP
+    const int n = num_threads();
+    if (omp_get_max_threads() != n) omp_set_num_threads(n);
+#endif
+}
+
+}  // namespace
+
+CpuExecutable::CpuExecutable(const plan::Plan& plan) : slots_(plan.slots) {
+    use_threads();
+    const auto add = [this](std::int32_t slot, std::int64_t offset) {
+        if (slot < 0 || static_cast<std::size_t>(slot) >= slots_.size())
+            throw Error("a launch names a slot that the plan does not have");
+        sources_.push_back({slot, offset});
+    };
+    const auto add_operand = [&add](const plan::Operand& o) {
+        add(o.slot, o.offset * static_cast<std::int64_t>(size_of(o.dtype)));
+    };
+    std::vector<std::size_t> firsts;
+    for (const plan::Launch& launch : plan.launches) {
+        Step step;
+        firsts.push_back(sources_.size());
+        if (launch.heavy) {
+            step.heavy = make_heavy(*launch.heavy);
+            scratch_bytes_ = std::max(scratch_bytes_, step.heavy->scratch_bytes);
+            for (const plan::Operand& o : launch.heavy->operands)
+                add_operand(o);
+            add_operand(launch.heavy->output);
+        } else {
+            step.program = std::make_unique<ProgramKernel>(launch.program->program);
+            for (const plan::Segment& s : launch.program->segments)
+                for (const std::int32_t slot : s.slots)
+                    add(slot, 0);
+        }
+        steps_.push_back(std::move(step));
+    }
+    addresses_.resize(sources_.size());
+    slot_addresses_.resize(slots_.size());
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+        Step& step = steps_[i];
+        void* const* at = addresses_.data() + firsts[i];
+        step.operands = at;
+        if (step.heavy) {
+            step.count = plan.launches[i].heavy->operands.size();
+            continue;
+        }
+        for (const plan::Segment& s : plan.launches[i].program->segments) {
+            step.runs.push_back({s.extent, at});
+            at += s.slots.size();
+        }
+    }
+}
+
+void CpuExecutable::run(const runtime::Bindings& bindings) {
+    use_threads();
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+        const plan::Slot& s = slots_[i];
+        const auto k = static_cast<std::size_t>(s.index);
+        switch (s.where) {
+            case plan::Slot::Where::Input:
+                slot_addresses_[i] = static_cast<char*>(bindings.inputs[k]);
+                break;
+            case plan::Slot::Where::Output:
+                slot_addresses_[i] = static_cast<char*>(bindings.outputs[k]);
+                break;
+            case plan::Slot::Where::Arena:
+                slot_addresses_[i] = static_cast<char*>(bindings.arena) + s.offset;
+                break;
+        }
+    }
+    for (std::size_t i = 0; i < sources_.size(); ++i)
+        addresses_[i] =
+            slot_addresses_[static_cast<std::size_t>(sources_[i].slot)] + sources_[i].offset;
+    if (void* scratch = scratch_of_thread.at_least(scratch_bytes_); scratch != scratch_) {
+        scratch_ = scratch;
+        for (Step& step : steps_)
+            if (step.heavy) step.heavy->scratch = scratch;
+    }
+    for (Step& step : steps_) {
+        if (step.heavy)
+            step.heavy->run(step.operands, step.operands[step.count]);
+        else
+            step.program->run(step.runs, bindings.scalars);
+    }
+}
+
+}  // namespace pippin::cpu

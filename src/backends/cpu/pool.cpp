@@ -1,0 +1,293 @@
+// Pooling over NHWC maps. Threads own whole rows of the result, so that sums come out the same
+// whatever their number; other memory orders and halves go through scratch.
+#include <vector>
+
+#include "backends/cpu/convert.h"
+#include "backends/cpu/geometry.h"
+#include "backends/cpu/heavy.h"
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/pool_rows.h"
+#include "graph/ops/records.h"
+
+namespace pippin::cpu {
+
+namespace {
+
+using std::int64_t;
+
+// Rows that a thread gets at least, so that small maps stay on one thread.
+int64_t grain(int64_t row_elements) { return 1 + 8192 / (1 + row_elements); }
+
+MaxWindow window_of(const PoolGeometry& g) {
+    MaxWindow m{};
+    m.h = g.h, m.w = g.w, m.c = g.c, m.oh = g.oh, m.ow = g.ow;
+    for (int d = 0; d < 2; ++d) {
+        m.kernel[d] = g.kernel[d];
+        m.stride[d] = g.stride[d];
+        m.pad[d] = g.pad[d];
+        m.dilation[d] = g.dilation[d];
+    }
+    return m;
+}
+
+template <class T, class Index>
+class MaxPool : public HeavyKernel {
+  public:
+    explicit MaxPool(const plan::HeavyLaunch& l)
+        : g_(pool_geometry(l, l.operands[0], l.output)), window_(window_of(g_)) {}
+
+    void run(void* const* operands, void* output) override {
+        const T* x = static_cast<const T*>(operands[0]);
+        T* y = static_cast<T*>(output);
+        const int64_t row = g_.ow * g_.c;
+        parallel_ranges(g_.n * g_.oh, grain(row * g_.kernel[0]), [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i)
+                rows_.max(window_, x + i / g_.oh * g_.h * g_.w * g_.c, i % g_.oh, y + i * row);
+        });
+    }
+
+  private:
+    PoolGeometry g_;
+    MaxWindow window_;
+    PoolRows<T, Index> rows_ = pool_rows<T, Index>();
+};
+
+// The arg max is found again, row by row, as far as the rows of the gradient ask for it.
+template <class T, class Index>
+class MaxPoolGrad : public HeavyKernel {
+  public:
+    explicit MaxPoolGrad(const plan::HeavyLaunch& l)
+        : g_(pool_geometry(l, l.operands[0], l.operands[1])), window_(window_of(g_)) {
+        reach_ = (g_.kernel[0] - 1) * g_.dilation[0];
+        kept_ = reach_ / g_.stride[0] + 1;
+        row_bytes_ = align64(static_cast<std::size_t>(g_.ow * g_.c) * sizeof(Index));
+        // Threads take parts of this in the order of their ranges.
+        bands_ = max_threads();
+        scratch_bytes = static_cast<std::size_t>(bands_ * kept_) * row_bytes_;
+    }
+
+    void run(void* const* operands, void* output) override {
+        const T* x = static_cast<const T*>(operands[0]);
+        const T* dy = static_cast<const T*>(operands[1]);
+        T* dx = static_cast<T*>(output);
+        const int64_t total = g_.n * g_.h;
+        if (total == 0 || g_.c * g_.w == 0) return;
+        const int64_t bands = std::min(bands_, std::max<int64_t>(1, total / grain(g_.w * g_.c)));
+        parallel_ranges(bands, 1, [&](int64_t first, int64_t last) {
+            for (int64_t b = first; b < last; ++b)
+                band(x, dy, dx, total * b / bands, total * (b + 1) / bands, b);
+        });
+    }
+
+  private:
+    void band(const T* x, const T* dy, T* dx, int64_t begin, int64_t end, int64_t band) {
+        std::vector<Index*> ring(static_cast<std::size_t>(kept_));
+        for (int64_t k = 0; k < kept_; ++k)
+            ring[static_cast<std::size_t>(k)] =
+                reinterpret_cast<Index*>(static_cast<char*>(scratch) +
+                                         static_cast<std::size_t>(band * kept_ + k) * row_bytes_);
+        int64_t image = -1, known = 0;  // output rows below `known` were found
+        for (int64_t i = begin; i < end; ++i) {
+            const int64_t n = i / g_.h, h = i % g_.h;
+            const int64_t low = h + g_.pad[0] - reach_;
+            const int64_t r0 = low <= 0 ? 0 : (low + g_.stride[0] - 1) / g_.stride[0];
+            const int64_t r1 = std::min(g_.oh, (h + g_.pad[0]) / g_.stride[0] + 1);
+            const T* x_image = x + n * g_.h * g_.w * g_.c;
+            if (n != image) image = n, known = 0;
+            for (known = std::max(known, r0); known < r1; ++known)
+                rows_.arg_max(window_, x_image, known,
+                              ring[static_cast<std::size_t>(known % kept_)]);
+            rows_.max_grad(window_, dy + n * g_.oh * g_.ow * g_.c, h, ring.data(), kept_,
+                           dx + i * g_.w * g_.c);
+        }
+    }
+
+    PoolGeometry g_;
+    MaxWindow window_;
+    PoolRows<T, Index> rows_ = pool_rows<T, Index>();
+    int64_t reach_ = 0, kept_ = 1, bands_ = 1;
+    std::size_t row_bytes_ = 0;
+};
+
+// Which inputs each output of one dim averages, and which outputs each input is in.
+struct Spans {
+    std::vector<int64_t> begin, end, out_begin, out_end;
+    std::vector<double> count;  ///< what the output is divided by
+
+    void add(int64_t from, int64_t to, double divisor) {
+        begin.push_back(from);
+        end.push_back(to);
+        count.push_back(divisor);
+    }
+    void invert(int64_t extent) {
+        out_begin.assign(static_cast<std::size_t>(extent), 0);
+        out_end.assign(static_cast<std::size_t>(extent), 0);
+        for (std::size_t i = 0; i < begin.size(); ++i)
+            for (int64_t at = begin[i]; at < end[i]; ++at) {
+                const auto k = static_cast<std::size_t>(at);
+                if (out_end[k] == 0) out_begin[k] = static_cast<int64_t>(i);
+                out_end[k] = static_cast<int64_t>(i) + 1;
+            }
+    }
+    Ranges ranges() const { return {begin.data(), end.data(), out_begin.data(), out_end.data()}; }
+};
+
+Spans window_spans(const PoolGeometry& g, int d) {
+    Spans s;
+    const int64_t extent = d == 0 ? g.h : g.w, outputs = d == 0 ? g.oh : g.ow;
+    for (int64_t i = 0; i < outputs; ++i) {
+        const int64_t from = i * g.stride[d] - g.pad[d];
+        const int64_t to = std::min(from + g.kernel[d], extent + g.pad[d]);
+        const int64_t a = std::max<int64_t>(from, 0), b = std::max(a, std::min(to, extent));
+        s.add(a, b, static_cast<double>(g.count_include_pad ? to - from : b - a));
+    }
+    s.invert(extent);
+    return s;
+}
+
+Spans adaptive_spans(int64_t extent, int64_t outputs) {
+    Spans s;
+    for (int64_t i = 0; i < outputs; ++i) {
+        const int64_t a = i * extent / outputs;
+        const int64_t b = ((i + 1) * extent + outputs - 1) / outputs;
+        s.add(a, b, static_cast<double>(b - a));
+    }
+    s.invert(extent);
+    return s;
+}
+
+struct AverageShape {
+    int64_t n, c, h, w, oh, ow;
+    Spans rows, columns;
+};
+
+AverageShape average_shape(const plan::HeavyLaunch& l, bool is_grad) {
+    const plan::Operand& x = is_grad ? l.output : l.operands[0];
+    const plan::Operand& y = is_grad ? l.operands[0] : l.output;
+    AverageShape s{x.shape[0], x.shape[1], x.shape[2], x.shape[3], y.shape[2], y.shape[3], {}, {}};
+    if (l.op == &graph::ops::kAdaptiveAvgPool2d || l.op == &graph::ops::kAdaptiveAvgPool2dGrad) {
+        s.rows = adaptive_spans(s.h, s.oh);
+        s.columns = adaptive_spans(s.w, s.ow);
+    } else {
+        const PoolGeometry g = pool_geometry(l, x, y);
+        s.rows = window_spans(g, 0);
+        s.columns = window_spans(g, 1);
+    }
+    return s;
+}
+
+template <class T>
+std::vector<T> scales(const AverageShape& s) {
+    std::vector<T> scale;
+    for (const double a : s.rows.count)
+        for (const double b : s.columns.count) {
+            // A window that lies in the padding alone averages nothing.
+            const double count = a * b;
+            scale.push_back(static_cast<T>(count > 0 ? 1.0 / count : 0.0));
+        }
+    return scale;
+}
+
+template <class T, class Index>
+class AvgPool : public HeavyKernel {
+  public:
+    explicit AvgPool(const plan::HeavyLaunch& l)
+        : s_(average_shape(l, false)), scale_(scales<T>(s_)) {}
+
+    void run(void* const* operands, void* output) override {
+        const T* x = static_cast<const T*>(operands[0]);
+        T* y = static_cast<T*>(output);
+        const int64_t image = s_.h * s_.w * s_.c, row = s_.ow * s_.c;
+        const int64_t work = s_.oh > 0 ? image / s_.oh : 0;
+        parallel_ranges(s_.n * s_.oh, grain(work), [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i) {
+                const auto r = static_cast<std::size_t>(i % s_.oh);
+                rows_.average(x + i / s_.oh * image, s_.w, s_.c, s_.ow, s_.rows.begin[r],
+                              s_.rows.end[r], s_.columns.ranges(),
+                              scale_.data() + r * static_cast<std::size_t>(s_.ow), y + i * row);
+            }
+        });
+    }
+
+  private:
+    AverageShape s_;
+    std::vector<T> scale_;
+    PoolRows<T, Index> rows_ = pool_rows<T, Index>();
+};
+
+template <class T, class Index>
+class AvgPoolGrad : public HeavyKernel {
+  public:
+    explicit AvgPoolGrad(const plan::HeavyLaunch& l)
+        : s_(average_shape(l, true)), scale_(scales<T>(s_)) {}
+
+    void run(void* const* operands, void* output) override {
+        const T* dy = static_cast<const T*>(operands[0]);
+        T* dx = static_cast<T*>(output);
+        const int64_t image = s_.oh * s_.ow * s_.c, row = s_.w * s_.c;
+        parallel_ranges(s_.n * s_.h, grain(row), [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i) {
+                const auto h = static_cast<std::size_t>(i % s_.h);
+                rows_.average_grad(dy + i / s_.h * image, s_.w, s_.c, s_.ow, s_.rows.out_begin[h],
+                                   s_.rows.out_end[h], s_.columns.ranges(), scale_.data(),
+                                   dx + i * row);
+            }
+        });
+    }
+
+  private:
+    AverageShape s_;
+    std::vector<T> scale_;
+    PoolRows<T, Index> rows_ = pool_rows<T, Index>();
+};
+
+template <template <class, class> class Kernel>
+std::unique_ptr<HeavyKernel> make_dense(const plan::HeavyLaunch& launch) {
+    if (launch.output.dtype == DType::Float64)
+        return std::make_unique<Kernel<double, std::int64_t>>(launch);
+    return std::make_unique<Kernel<float, std::int32_t>>(launch);
+}
+
+template <template <class, class> class Kernel>
+std::unique_ptr<HeavyKernel> make(const plan::HeavyLaunch& launch) {
+    if (!is_floating(launch.output.dtype)) throw Error("the CPU pools floating dtypes only");
+    const plan::Epilogue& e = launch.epilogue;
+    if (e.bias >= 0 || e.residual >= 0 || e.activation != plan::Activation::None)
+        throw Error("pooling takes no epilogue");
+    plan::HeavyLaunch wanted = launch;
+    bool changed = false;
+    const auto fix = [&changed](plan::Operand& o) {
+        if (!is_half(o.dtype) && is_channels_last(o)) return;
+        o = dense_operand(o, plan::Order::ChannelsLast,
+                          is_half(o.dtype) ? DType::Float32 : o.dtype);
+        changed = true;
+    };
+    for (plan::Operand& o : wanted.operands)
+        fix(o);
+    fix(wanted.output);
+    if (!changed) return make_dense<Kernel>(launch);
+    return make_converted(launch, wanted, make_dense<Kernel>);
+}
+
+}  // namespace
+
+std::unique_ptr<HeavyKernel> make_max_pool2d(const plan::HeavyLaunch& l) {
+    return make<MaxPool>(l);
+}
+std::unique_ptr<HeavyKernel> make_max_pool2d_grad(const plan::HeavyLaunch& l) {
+    return make<MaxPoolGrad>(l);
+}
+std::unique_ptr<HeavyKernel> make_avg_pool2d(const plan::HeavyLaunch& l) {
+    return make<AvgPool>(l);
+}
+std::unique_ptr<HeavyKernel> make_avg_pool2d_grad(const plan::HeavyLaunch& l) {
+    return make<AvgPoolGrad>(l);
+}
+std::unique_ptr<HeavyKernel> make_adaptive_avg_pool2d(const plan::HeavyLaunch& l) {
+    return make<AvgPool>(l);
+}
+std::unique_ptr<HeavyKernel> make_adaptive_avg_pool2d_grad(const plan::HeavyLaunch& l) {
+    return make<AvgPoolGrad>(l);
+}
+
+}  // namespace pippin::cpu

@@ -1,0 +1,48 @@
+// One row of a pooling op over one NHWC image; vectors run along the channels.
+#pragma once
+
+#include <cstdint>
+
+namespace pippin::cpu {
+
+/// What windows cover along one dim: outputs' input ranges, and inputs' output ranges.
+struct Ranges {
+    const std::int64_t* begin;  ///< of output i: inputs [begin[i], end[i])
+    const std::int64_t* end;
+    const std::int64_t* out_begin;  ///< of input i: outputs [out_begin[i], out_end[i])
+    const std::int64_t* out_end;
+};
+
+struct MaxWindow {
+    std::int64_t h, w, c, oh, ow;
+    std::int64_t kernel[2], stride[2], pad[2], dilation[2];
+};
+
+/// The functions of this machine's instruction set. Index is the signed integer of T's size.
+template <class T, class Index>
+struct PoolRows {
+    /// y's row `oh`.
+    void (*max)(const MaxWindow& g, const T* x, std::int64_t oh, T* y_row);
+    /// For y's row `oh`: which tap of the window (row-major) has the maximum.
+    void (*arg_max)(const MaxWindow& g, const T* x, std::int64_t oh, Index* row);
+    /// dx's row `h`. rows[i % count] is what arg_max gave for output row i.
+    void (*max_grad)(const MaxWindow& g, const T* dy, std::int64_t h, const Index* const* rows,
+                     std::int64_t count, T* dx_row);
+    /// y's row: sums over x's rows [h0, h1) and the columns, times scale[column].
+    void (*average)(const T* x, std::int64_t w, std::int64_t c, std::int64_t ow, std::int64_t h0,
+                    std::int64_t h1, const Ranges& columns, const T* scale, T* y_row);
+    /// dx's row: sums over dy's rows [r0, r1) and the columns that cover a point, each times
+    /// scale[row * ow + column].
+    void (*average_grad)(const T* dy, std::int64_t w, std::int64_t c, std::int64_t ow,
+                         std::int64_t r0, std::int64_t r1, const Ranges& columns, const T* scale,
+                         T* dx_row);
+};
+
+template <class T, class Index>
+PoolRows<T, Index> pool_rows();
+template <>
+PoolRows<float, std::int32_t> pool_rows();
+template <>
+PoolRows<double, std::int64_t> pool_rows();
+
+}  // namespace pippin::cpu

@@ -1,0 +1,13 @@
+// Copies one strided view into another, converting the dtype.
+#pragma once
+
+#include "plan/plan.h"
+
+namespace pippin::cpu {
+
+/// Both views have one shape. Floating dtypes convert into each other; any other dtype only into
+/// itself.
+void copy_strided(const plan::Operand& from, const void* source, const plan::Operand& to,
+                  void* target);
+
+}  // namespace pippin::cpu

@@ -1,0 +1,168 @@
+#include "heavy/launch.h"
+
+namespace pippin::heavy_test {
+namespace {
+
+struct ConvCase {
+    std::int64_t n, ci, h, w, co, kh, kw;
+    graph::ConvAttrs a;
+};
+
+std::string text(const ConvCase& c) {
+    std::string s;
+    for (const std::int64_t v : {c.n, c.ci, c.h, c.w, c.co, c.kh, c.kw, c.a.stride[0], c.a.pad[0],
+                                 c.a.dilation[0], c.a.groups})
+        s += std::to_string(v) + " ";
+    return s;
+}
+
+graph::Attrs attrs_of(const graph::ConvAttrs& a) {
+    graph::Attrs r;
+    for (const std::int64_t v :
+         {a.stride[0], a.stride[1], a.pad[0], a.pad[1], a.dilation[0], a.dilation[1], a.groups})
+        r.i.push_back(v);
+    return r;
+}
+
+graph::ConvAttrs window(std::int64_t stride, std::int64_t pad, std::int64_t dilation = 1,
+                        std::int64_t groups = 1) {
+    return {{stride, stride}, {pad, pad}, {dilation, dilation}, groups};
+}
+
+const std::vector<ConvCase>& cases() {
+    static const std::vector<ConvCase> all = {
+        {1, 1, 1, 1, 1, 1, 1, window(1, 0)},
+        {2, 1, 28, 28, 6, 5, 5, window(1, 2)},
+        {3, 6, 14, 14, 16, 5, 5, window(1, 0)},
+        {2, 1, 9, 7, 6, 3, 3, window(1, 1)},
+        {2, 3, 17, 19, 16, 7, 7, window(2, 3)},
+        {2, 3, 32, 32, 64, 3, 3, window(1, 1)},
+        {1, 3, 33, 31, 64, 7, 7, window(2, 3)},
+        {1, 3, 11, 13, 10, 3, 3, window(1, 0)},
+        {2, 4, 8, 9, 20, 3, 2, window(1, 1)},
+        {2, 2, 6, 6, 3, 5, 5, window(1, 4)},
+        {1, 6, 5, 5, 16, 5, 5, window(1, 0)},
+        {2, 6, 12, 11, 6, 3, 3, window(2, 1)},
+        {1, 1, 40, 3, 4, 3, 3, window(1, 1)},
+        {2, 16, 9, 9, 8, 3, 3, window(1, 1)},
+        {2, 64, 7, 7, 64, 3, 3, window(1, 1)},
+        {1, 64, 8, 8, 16, 1, 1, window(1, 0)},
+        {2, 64, 9, 9, 32, 1, 1, window(2, 0)},
+        {2, 5, 10, 9, 7, 3, 5, {{2, 1}, {1, 2}, {1, 1}, 1}},
+        {2, 16, 11, 11, 16, 3, 3, window(1, 2, 2)},
+        {2, 16, 10, 10, 32, 3, 3, window(1, 1, 1, 4)},
+        {2, 16, 10, 10, 16, 3, 3, window(1, 1, 1, 16)},
+        {2, 6, 9, 9, 12, 3, 3, window(2, 1, 1, 3)},
+        {1, 33, 6, 6, 17, 3, 3, window(1, 1)},
+        {2, 16, 12, 12, 1, 3, 3, window(1, 1)},
+        {5, 1, 6, 6, 2, 6, 6, window(1, 0)},
+        {0, 3, 8, 8, 4, 3, 3, window(1, 1)},
+        {2, 3, 8, 8, 4, 2, 2, window(3, 0)},
+    };
+    return all;
+}
+
+Trial forward(const ConvCase& c, DType t) {
+    Trial r;
+    r.op = &ops::kConv2d;
+    r.attrs = attrs_of(c.a);
+    r.inputs = {random_data(t, {c.n, c.ci, c.h, c.w}, Order::ChannelsLast, 1),
+                random_data(t, {c.co, c.ci / c.a.groups, c.kh, c.kw}, Order::RowMajor, 2)};
+    return r;
+}
+
+Trial grad_input(const ConvCase& c, DType t) {
+    const Trial f = forward(c, t);
+    Trial r = f;
+    r.op = &ops::kConv2dGradInput;
+    r.attrs.i.push_back(c.h);
+    r.attrs.i.push_back(c.w);
+    r.inputs[0] = random_data(t, f.node()->shape, Order::ChannelsLast, 3);
+    return r;
+}
+
+Trial grad_weight(const ConvCase& c, DType t) {
+    const Trial f = forward(c, t);
+    Trial r = f;
+    r.op = &ops::kConv2dGradWeight;
+    r.attrs.i.push_back(c.kh);
+    r.attrs.i.push_back(c.kw);
+    r.inputs[1] = random_data(t, f.node()->shape, Order::ChannelsLast, 3);
+    r.order = Order::RowMajor;
+    return r;
+}
+
+class Conv : public ::testing::TestWithParam<DType> {};
+
+TEST_P(Conv, Forward) {
+    for (const ConvCase& c : cases()) {
+        Trial r = forward(c, GetParam());
+        EXPECT_TRUE(close(r.run(), r.expected())) << text(c);
+    }
+}
+
+TEST_P(Conv, GradInput) {
+    for (const ConvCase& c : cases()) {
+        Trial r = grad_input(c, GetParam());
+        EXPECT_TRUE(close(r.run(), r.expected())) << text(c);
+    }
+}
+
+TEST_P(Conv, GradWeight) {
+    for (const ConvCase& c : cases()) {
+        Trial r = grad_weight(c, GetParam());
+        EXPECT_TRUE(close(r.run(), r.expected())) << text(c);
+    }
+}
+
+TEST_P(Conv, Epilogue) {
+    using plan::Activation;
+    for (const ConvCase& c : cases())
+        for (const auto activation :
+             {Activation::None, Activation::Relu, Activation::Tanh, Activation::Gelu})
+            for (const bool residual : {false, true}) {
+                Trial r = forward(c, GetParam());
+                r.bias = random_data(GetParam(), {c.co}, Order::RowMajor, 4);
+                if (residual)
+                    r.residual = random_data(GetParam(), r.node()->shape, Order::ChannelsLast, 5);
+                r.activation = activation;
+                EXPECT_TRUE(close(r.run(), r.expected()))
+                    << text(c) << static_cast<int>(activation) << residual;
+            }
+}
+
+// The layout pass keeps maps in NHWC, but a launch says for itself how its operands lie.
+TEST_P(Conv, RowMajorMaps) {
+    const ConvCase c{2, 3, 9, 8, 5, 3, 3, window(1, 1)};
+    for (Trial r :
+         {forward(c, GetParam()), grad_input(c, GetParam()), grad_weight(c, GetParam())}) {
+        for (Data& d : r.inputs) {
+            Data copy(d.view.dtype, d.view.shape, Order::RowMajor);
+            for (std::int64_t i = 0; i < d.view.shape.numel(); ++i)
+                copy.set(i, d.get(i));
+            d = std::move(copy);
+        }
+        r.order = Order::RowMajor;
+        EXPECT_TRUE(close(r.run(), r.expected())) << r.op->name;
+    }
+}
+
+TEST_P(Conv, NanStays) {
+    const ConvCase c{2, 6, 14, 14, 16, 5, 5, window(1, 0)};
+    using plan::Activation;
+    for (const auto activation :
+         {Activation::None, Activation::Relu, Activation::Tanh, Activation::Gelu}) {
+        Trial r = forward(c, GetParam());
+        r.inputs[0].set(40, std::nan(""));
+        r.activation = activation;
+        EXPECT_TRUE(close(r.run(), r.expected())) << static_cast<int>(activation);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, Conv,
+                         ::testing::Values(DType::Float32, DType::BFloat16, DType::Float16,
+                                           DType::Float64),
+                         dtype_name);
+
+}  // namespace
+}  // namespace pippin::heavy_test
