@@ -17,6 +17,14 @@ NodePtr with_ints(const OpRecord& op, Inputs inputs, IntList i) {
     a.i = std::move(i);
     return make_node(op, std::move(inputs), std::move(a));
 }
+/// Ops along one dim take a 0-d tensor as a row of one element, as PyTorch does.
+NodePtr along(const OpRecord& op, Inputs inputs, IntList i) {
+    if (!inputs[0] || inputs[0]->shape.rank() > 0)
+        return with_ints(op, std::move(inputs), std::move(i));
+    for (NodePtr& x : inputs)
+        if (x && x->shape.rank() == 0) x = reshape(x, {1});
+    return reshape(with_ints(op, std::move(inputs), std::move(i)), {});
+}
 IntList dims_of(const Shape& s) { return IntList(s.begin(), s.end()); }
 
 /// A constant that nobody differentiates: views of it are constants too.
@@ -55,8 +63,9 @@ NodePtr transpose(const NodePtr& x, int a, int b) {
 }
 NodePtr expand(const NodePtr& x, const Shape& shape) {
     if (x && x->shape == shape) return x;
-    NodePtr y = with_ints(ops::kExpand, {x}, dims_of(shape));  // also checks
-    return is_plain_full(x) ? full_with_shape(x, shape) : y;
+    if (is_plain_full(x) && x->shape.numel() == 1 && x->shape.rank() == shape.rank())
+        return full_with_shape(x, shape);
+    return with_ints(ops::kExpand, {x}, dims_of(shape));
 }
 NodePtr expand_to(const NodePtr& x, const Shape& shape) {
     Shape s = x->shape;
@@ -157,9 +166,6 @@ NodePtr select(const NodePtr& condition, const NodePtr& a, const NodePtr& b) {
 NodePtr mul_scalar(const NodePtr& x, double s) { return s == 1 ? x : mul(x, full_like(x, s)); }
 NodePtr add_scalar(const NodePtr& x, double s) { return s == 0 ? x : add(x, full_like(x, s)); }
 
-namespace ops {
-std::int64_t number_of_name(const char* name);  // index.cpp
-}
 NodePtr check_index(const NodePtr& x, std::int64_t low, std::int64_t high, std::int64_t ignore,
                     const char* op) {
     return with_ints(ops::kCheckIndex, {x}, {low, high, ignore, ops::number_of_name(op)});
@@ -196,12 +202,8 @@ NodePtr reduce_min(const NodePtr& x, const IntList& dims) {
 NodePtr reduce_m2(const NodePtr& x, const IntList& dims) {
     return dims.empty() ? sub(x, x) : with_ints(ops::kReduceM2, {x}, dims);
 }
-NodePtr reduce_argmax(const NodePtr& x, int dim) {
-    return with_ints(ops::kReduceArgMax, {x}, {dim});
-}
-NodePtr reduce_argmin(const NodePtr& x, int dim) {
-    return with_ints(ops::kReduceArgMin, {x}, {dim});
-}
+NodePtr reduce_argmax(const NodePtr& x, int dim) { return along(ops::kReduceArgMax, {x}, {dim}); }
+NodePtr reduce_argmin(const NodePtr& x, int dim) { return along(ops::kReduceArgMin, {x}, {dim}); }
 NodePtr sum_to(const NodePtr& x, const Shape& shape) {
     if (x->shape == shape) return x;
     const int shift = x->shape.rank() - shape.rank();
@@ -267,32 +269,22 @@ NodePtr adaptive_avg_pool2d_grad(const NodePtr& dy, std::int64_t h, std::int64_t
 // --- index ---
 
 NodePtr gather(const NodePtr& x, const NodePtr& index, int dim) {
-    return with_ints(ops::kGather, {x, index}, {dim});
+    return along(ops::kGather, {x, index}, {dim});
 }
 NodePtr scatter_add(const NodePtr& index, const NodePtr& src, int dim, std::int64_t extent) {
-    return with_ints(ops::kScatterAdd, {index, src}, {dim, extent});
+    return along(ops::kScatterAdd, {index, src}, {dim, extent});
 }
 NodePtr index_select(const NodePtr& x, const NodePtr& index, int dim) {
-    return with_ints(ops::kIndexSelect, {x, index}, {dim});
+    return along(ops::kIndexSelect, {x, index}, {dim});
 }
 NodePtr index_add(const NodePtr& index, const NodePtr& src, int dim, std::int64_t extent) {
-    return with_ints(ops::kIndexAdd, {index, src}, {dim, extent});
+    return along(ops::kIndexAdd, {index, src}, {dim, extent});
 }
 
 // --- composite ---
 
-namespace {
-
-// A 0-d tensor is treated as one row of one element.
-NodePtr along(const OpRecord& op, const NodePtr& x, int dim) {
-    if (x && x->shape.rank() == 0) return reshape(with_ints(op, {reshape(x, {1})}, {dim}), {});
-    return with_ints(op, {x}, {dim});
-}
-
-}  // namespace
-
-NodePtr softmax(const NodePtr& x, int dim) { return along(ops::kSoftmax, x, dim); }
-NodePtr log_softmax(const NodePtr& x, int dim) { return along(ops::kLogSoftmax, x, dim); }
+NodePtr softmax(const NodePtr& x, int dim) { return along(ops::kSoftmax, {x}, {dim}); }
+NodePtr log_softmax(const NodePtr& x, int dim) { return along(ops::kLogSoftmax, {x}, {dim}); }
 NodePtr softmax_cross_entropy(const NodePtr& x, const NodePtr& target, std::int64_t ignore_index,
                               double label_smoothing) {
     Attrs a;

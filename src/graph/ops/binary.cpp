@@ -107,7 +107,7 @@ PIPPIN_BINARY(kSub,       "sub",       Sub,       number,   a - b,           dy,
 PIPPIN_BINARY(kMul,       "mul",       Mul,       number,   a * b,           mul(dy, b), mul(dy, a))
 PIPPIN_BINARY(kDiv,       "div",       Div,       floating, a / b,           div(dy, b), neg(mul(dy, div(y, b))))
 PIPPIN_BINARY(kPow,       "pow",       Pow,       number,   power(n, a, b),  pow_slope_a(a, b, dy), pow_slope_b(y, a, b, dy))
-PIPPIN_BINARY(kRemainder, "remainder", Remainder, number,   modulo(n, a, b), dy,         neg(mul(dy, floor(div(a, b)))))
+PIPPIN_BINARY(kRemainder, "remainder", Remainder, number,   modulo(n, a, b), dy,         neg(mul(dy, round(div(sub(a, y), b)))))
 PIPPIN_BINARY(kMaximum,   "maximum",   Maximum,   number,   larger(a, b),    winner(lt(a, b), a, b, dy), winner(lt(b, a), a, b, dy))
 PIPPIN_BINARY(kMinimum,   "minimum",   Minimum,   number,   smaller(a, b),   winner(lt(b, a), a, b, dy), winner(lt(a, b), a, b, dy))
 // clang-format on

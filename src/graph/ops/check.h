@@ -1,7 +1,6 @@
 // What infer rules check with, and the words they fail in.
 #pragma once
 
-#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -31,16 +30,12 @@ template <class... Parts>
 
 /// The shape itself, once it is known that no extent is negative and that its bytes can be counted.
 inline const Shape& countable(const Shape& s) {
-    std::int64_t n = 8;
-    bool overflow = false, empty = false;
+    std::int64_t bytes = 8;
     for (const std::int64_t d : s) {
         if (d < 0) bad_value("extents cannot be negative: ", s);
-        if (d == 0)
-            empty = true;
-        else
-            overflow |= __builtin_mul_overflow(n, d, &n);
+        if (__builtin_mul_overflow(bytes, d, &bytes))
+            bad_value("shape ", s, " has more elements than can be counted");
     }
-    if (overflow && !empty) bad_value("shape ", s, " has more elements than can be counted");
     return s;
 }
 
@@ -49,6 +44,16 @@ inline int check_dim(std::int64_t dim, const Shape& s) {
         bad_value("dim ", dim, " is out of range for ", std::int64_t{s.rank()}, " dimensions");
     return static_cast<int>(dim);
 }
+
+/// How many elements one reduction over `dims` takes in; 1 where it takes in none, to divide by.
+inline double elements(const Shape& s, const SmallVec<std::int64_t, 8>& dims) {
+    std::int64_t n = 1;
+    for (const std::int64_t d : dims)
+        n *= s[static_cast<int>(d)];
+    return n > 0 ? static_cast<double>(n) : 1;
+}
+/// The dtype that half types are summed in.
+constexpr DType wide_type(DType t) { return is_half(t) ? DType::Float32 : t; }
 
 inline void need_rank(const Node& x, int rank, std::string_view what) {
     if (x.shape.rank() != rank)

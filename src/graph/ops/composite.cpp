@@ -9,7 +9,6 @@ namespace {
 
 using Nodes = std::span<const NodePtr>;
 
-DType wide_type(DType t) { return is_half(t) ? DType::Float32 : t; }
 NodePtr wide(const NodePtr& x) { return cast(x, wide_type(x->dtype)); }
 NodePtr grown(const NodePtr& kept, const NodePtr& like) { return expand(kept, like->shape); }
 
@@ -207,10 +206,7 @@ Inputs grad_normalize(const NodePtr& y, const NodePtr& dy_) {
     const NodePtr x = wide(x_), dy = wide(dy_), invstd = wide(invstd_), weight = wide(weight_);
     const NodePtr xhat = mul(sub(x, grown(wide(mean_), x)), grown(invstd, x));
     const bool factored = constant_over(weight_, dims);
-    double n = 1;
-    for (const std::int64_t d : dims)
-        n *= static_cast<double>(x->shape[static_cast<int>(d)]);
-    n = std::max(n, 1.0);
+    const double n = elements(x->shape, dims);
 
     const NodePtr g = factored ? dy : mul(dy, grown(weight, x));
     const NodePtr s1 = reduce_sum(g, dims), s2 = reduce_sum(mul(g, xhat), dims);

@@ -1,5 +1,4 @@
 // Ops that take positions from data. Positions are bounds-checked on every backend.
-#include <cstring>
 #include <mutex>
 
 #include "graph/ops/check.h"
@@ -141,23 +140,32 @@ RefArray ref_check_index(const Node& n, Refs in) {
     return in[0];
 }
 
-// Names of checked ops get numbers, because attributes are numbers. There are only a few.
-std::mutex names_guard;
-std::vector<std::string*> names;
+// Names of checked ops get numbers, because attributes are numbers. There are only a few. They are
+// never freed: errors point at them for as long as the process lives.
+struct Names {
+    std::mutex guard;
+    std::vector<const std::string*> list;
+};
+Names& names() {
+    static Names& all = *new Names;
+    return all;
+}
 
 }  // namespace
 
 std::int64_t number_of_name(const char* name) {
-    const std::lock_guard lock(names_guard);
-    for (std::size_t k = 0; k < names.size(); ++k)
-        if (*names[k] == name) return static_cast<std::int64_t>(k);
-    names.push_back(new std::string(name));  // kept for the process's life: errors point at them
-    return static_cast<std::int64_t>(names.size() - 1);
+    Names& all = names();
+    const std::lock_guard lock(all.guard);
+    for (std::size_t k = 0; k < all.list.size(); ++k)
+        if (*all.list[k] == name) return static_cast<std::int64_t>(k);
+    all.list.push_back(new std::string(name));
+    return static_cast<std::int64_t>(all.list.size() - 1);
 }
 
 CheckIndexAttrs check_index_attrs(const Attrs& a) {
-    const std::lock_guard lock(names_guard);
-    return {a.i[0], a.i[1], a.i[2], names[static_cast<std::size_t>(a.i[3])]->c_str()};
+    Names& all = names();
+    const std::lock_guard lock(all.guard);
+    return {a.i[0], a.i[1], a.i[2], all.list[static_cast<std::size_t>(a.i[3])]->c_str()};
 }
 
 const OpRecord kGather{"gather", Kind::Index, infer_gather, grad_gather, ref_gather, nullptr};

@@ -1,5 +1,6 @@
 // Pooling of x [N, C, H, W]: maximum, average and adaptive average, with their gradients.
 #include <algorithm>
+#include <optional>
 
 #include "graph/ops/check.h"
 #include "graph/ops/records.h"
@@ -23,15 +24,15 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 
 Shape pool_shape(const Shape& x, const PoolAttrs& a) {
     Shape out = x;
+    if (x[2] < 1 || x[3] < 1) bad_value("the input's height and width must be at least 1: ", x);
     for (int d = 0; d < 2; ++d) {
         if (a.kernel[d] < 1) bad_value("kernel size must be at least 1, not ", a.kernel[d]);
         if (a.stride[d] < 1) bad_value("stride must be at least 1, not ", a.stride[d]);
         if (a.dilation[d] < 1) bad_value("dilation must be at least 1, not ", a.dilation[d]);
-        const std::int64_t reach = a.dilation[d] * (a.kernel[d] - 1) + 1;
-        if (a.pad[d] < 0 || a.pad[d] > reach / 2)
+        if (a.pad[d] < 0 || a.pad[d] > a.kernel[d] / 2)
             bad_value(
                 "padding must be at most half of the kernel size and not negative, but padding = ",
-                a.pad[d], ", kernel size = ", a.kernel[d], ", dilation = ", a.dilation[d]);
+                a.pad[d], ", kernel size = ", a.kernel[d]);
         out[2 + d] = pool_out(a, d, x[2 + d]);
     }
     if (out[2] < 1 || out[3] < 1)
@@ -95,34 +96,37 @@ Inputs grad_max_grad(const NodePtr& dx, const NodePtr& g) {
     return {nullptr, picked};
 }
 
-// The row-major position in its plane of a window's maximum: the first one, but the last NaN.
-Point arg_max(const RefArray& x, const PoolAttrs& a, const Point& out) {
-    Point best{};
+// Where a window's maximum is: the first one, but the last NaN. A dilated window may lie between
+// the input's elements and see none: its maximum is -infinity, and its gradient goes nowhere.
+std::optional<Point> arg_max(const RefArray& x, const PoolAttrs& a, const Point& out) {
+    std::optional<Point> best;
     double most = -kInf;
-    bool any = false;
     for (std::int64_t i = 0; i < a.kernel[0]; ++i)
         for (std::int64_t j = 0; j < a.kernel[1]; ++j) {
             const std::int64_t h = out[2] * a.stride[0] - a.pad[0] + i * a.dilation[0];
             const std::int64_t w = out[3] * a.stride[1] - a.pad[1] + j * a.dilation[1];
             if (h < 0 || h >= x.shape[2] || w < 0 || w >= x.shape[3]) continue;
             const Point p{out[0], out[1], h, w};
-            if (const double v = at(x, p); !any || v > most || std::isnan(v)) {
+            if (const double v = at(x, p); !best || v > most || std::isnan(v)) {
                 most = v;
                 best = p;
-                any = true;
             }
         }
     return best;
 }
 RefArray ref_max(const Node& n, Refs in) {
     const PoolAttrs a = pool_attrs(n.attrs);
-    return generate(n.shape, [&](const Point& p) { return at(in[0], arg_max(in[0], a, p)); });
+    return generate(n.shape, [&](const Point& p) {
+        const auto where = arg_max(in[0], a, p);
+        return where ? at(in[0], *where) : -kInf;
+    });
 }
 RefArray ref_max_grad(const Node& n, Refs in) {
     const PoolAttrs a = pool_attrs(n.attrs);
     RefArray dx = zeros(n.shape);
-    for_each_point(in[1].shape,
-                   [&](const Point& p) { at(dx, arg_max(in[0], a, p)) += at(in[1], p); });
+    for_each_point(in[1].shape, [&](const Point& p) {
+        if (const auto where = arg_max(in[0], a, p)) at(dx, *where) += at(in[1], p);
+    });
     return dx;
 }
 
@@ -169,7 +173,7 @@ RefArray average(const Shape& out, const RefArray& x, W window) {
         const Window win = window(p, x.shape[2], x.shape[3]);
         double sum = 0;
         for_each_in(win, p, [&](const Point& q) { sum += at(x, q); });
-        return sum == 0 ? 0 : sum / win.divisor;
+        return sum / win.divisor;
     });
 }
 template <class W>

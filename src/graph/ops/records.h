@@ -145,6 +145,8 @@ struct CheckIndexAttrs {
     const char* op;  ///< whose index it is, for the error
 };
 CheckIndexAttrs check_index_attrs(const Attrs& a);
+/// The number that stands for a checked op's name in the attributes.
+std::int64_t number_of_name(const char* name);
 
 inline std::int64_t ignore_index(const Attrs& a) { return a.i[0]; }
 inline double label_smoothing(const Attrs& a) { return a.f[0]; }

@@ -57,23 +57,23 @@ Inputs grad_prod(const NodePtr& y, const NodePtr& dy) {
     return {mul(grown(dy), select(is_zero, grown(if_zero), if_not))};
 }
 
-// Shared evenly among equal extrema.
+// Shared evenly among equal extrema. Half types count and divide in float32.
 Inputs grad_extremum(const NodePtr& y, const NodePtr& dy) {
     const NodePtr& x = y->inputs[0];
-    const NodePtr hit = cast(eq(x, expand(y, x->shape)), x->dtype);
-    return {mul(hit, expand(div(dy, reduce_sum(hit, y->attrs.i)), x->shape))};
+    const DType wide = wide_type(x->dtype);
+    const NodePtr hit = cast(eq(x, expand(y, x->shape)), wide);
+    const NodePtr share = div(cast(dy, wide), reduce_sum(hit, y->attrs.i));
+    return {cast(mul(hit, expand(share, x->shape)), x->dtype)};
 }
 
 // 2 * (x - mean) * dy. The mean's own part drops out: deviations add up to 0.
 Inputs grad_m2(const NodePtr& y, const NodePtr& dy) {
-    const NodePtr& x = y->inputs[0];
-    const DType t = is_half(x->dtype) ? DType::Float32 : x->dtype;
-    const NodePtr wide = cast(x, t);
-    const double n = static_cast<double>(x->shape.numel()) /
-                     static_cast<double>(std::max<std::int64_t>(1, y->shape.numel()));
-    const NodePtr mean = mul_scalar(reduce_sum(wide, y->attrs.i), 1 / std::max(n, 1.0));
-    const NodePtr slope = mul_scalar(sub(wide, expand(mean, x->shape)), 2);
-    return {cast(mul(slope, expand(cast(dy, t), x->shape)), x->dtype)};
+    const DType t = y->dtype, wide = wide_type(t);
+    const NodePtr x = cast(y->inputs[0], wide);
+    const double n = elements(x->shape, y->attrs.i);
+    const NodePtr mean = mul_scalar(reduce_sum(x, y->attrs.i), 1 / n);
+    const NodePtr slope = mul_scalar(sub(x, expand(mean, x->shape)), 2);
+    return {cast(mul(slope, expand(cast(dy, wide), x->shape)), t)};
 }
 
 // --- references ---
@@ -108,8 +108,7 @@ RefArray ref_min(const Node& n, Refs in) {
 }
 RefArray ref_m2(const Node& n, Refs in) {
     RefArray mean = ref_sum(n, in);
-    const double count =
-        static_cast<double>(in[0].data.size()) / static_cast<double>(mean.data.size());
+    const double count = elements(in[0].shape, n.attrs.i);
     for (double& m : mean.data)
         m /= count;
     RefArray square = in[0];
