@@ -61,6 +61,11 @@ Node::~Node() {
     unwinding = nullptr;
 }
 
+bool& grad_mode() {
+    thread_local bool on = true;
+    return on;
+}
+
 NodePtr make_node(const OpRecord& op, Inputs inputs, Attrs attrs) {
     check_inputs(op, inputs);
     auto node = std::make_shared<Node>();
@@ -79,6 +84,8 @@ NodePtr make_node(const OpRecord& op, Inputs inputs, Attrs attrs) {
     }
     node->op = &op;
     if (!inputs.empty()) node->device = inputs[0]->device;
+    if (grad_mode() && is_floating(node->dtype))
+        for (const NodePtr& in : inputs) node->requires_grad |= in->requires_grad;
     node->attrs = std::move(attrs);
     node->inputs = std::move(inputs);
     return node;

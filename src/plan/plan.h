@@ -54,7 +54,7 @@ struct HeavyLaunch {
 /// One run of a program over one set of buffers. Batched launches have several, each a rank-1
 /// space of its own extent.
 struct Segment {
-    std::vector<std::int32_t> slots; ///< one per access
+    std::vector<std::int32_t> slots; ///< one per access (an Iota's is not read)
     std::int64_t extent = -1;        ///< of the only dim, when the launch is batched
 };
 
@@ -84,7 +84,7 @@ struct Plan {
     std::vector<Launch> launches;
     std::vector<OutputInfo> outputs;
     std::int64_t arena_bytes = 0;
-    std::int64_t num_inputs = 0, num_scalars = 0;
+    std::int64_t num_inputs = 0, num_outputs = 0, num_scalars = 0; ///< buffers in, buffers out, arguments
     std::int64_t nodes = 0; ///< graph nodes it came from
     /// The text explain() gives.
     std::string str() const;

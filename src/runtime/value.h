@@ -18,6 +18,7 @@ public:
     void wait() const; ///< blocks; throws what the run threw
     bool done() const { return done_.load(std::memory_order_acquire) != 0; }
     void signal(std::exception_ptr error = nullptr);
+    bool failed() const { return done() && error_; }
     bool failed_unseen() const { return done() && error_ && !seen_.load(); }
 
 private:

@@ -1,0 +1,270 @@
+// From pending tensors to submitted plans: tracing, the plan cache, binding buffers.
+#include "tensor/flush.h"
+
+#include <algorithm>
+#include <list>
+#include <mutex>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "pippin/stats.h"
+#include "plan/lowering.h"
+#include "runtime/allocator.h"
+#include "runtime/queue.h"
+#include "tensor/graph_lock.h"
+
+namespace pippin {
+
+using graph::Node;
+
+namespace {
+
+std::recursive_mutex& graph_mutex() {
+    static auto* m = new std::recursive_mutex;
+    return *m;
+}
+std::uint32_t last_mark = 0; // under the graph lock
+
+struct Compiled {
+    std::shared_ptr<runtime::Executable> executable;
+    std::vector<plan::OutputInfo> outputs;
+    std::vector<std::int32_t> buffers; ///< number of each output's buffer
+    std::int64_t num_buffers = 0, arena_bytes = 0, launches = 0;
+};
+
+// Least recently used plans go first. Under the graph lock.
+class PlanCache {
+public:
+    std::shared_ptr<Compiled> find(const plan::Key& k) {
+        auto it = index_.find(k.a);
+        if (it == index_.end() || !(it->second->key == k)) return nullptr;
+        entries_.splice(entries_.begin(), entries_, it->second);
+        return it->second->compiled;
+    }
+    void insert(const plan::Trace& t, std::shared_ptr<Compiled> c) {
+        warn_when_thrashing(t);
+        entries_.push_front({t.key, std::move(c)});
+        index_[t.key.a] = entries_.begin();
+        ++compiled_;
+        trim();
+    }
+    void limit(std::size_t plans) {
+        limit_ = plans;
+        trim();
+    }
+    void clear() {
+        entries_.clear();
+        index_.clear();
+    }
+    std::size_t size() const { return entries_.size(); }
+    std::int64_t compiled() const { return compiled_; }
+
+private:
+    struct Entry {
+        plan::Key key;
+        std::shared_ptr<Compiled> compiled;
+    };
+
+    void trim() {
+        while (entries_.size() > limit_) {
+            auto it = index_.find(entries_.back().key.a);
+            if (it != index_.end() && it->second == std::prev(entries_.end())) index_.erase(it);
+            entries_.pop_back();
+        }
+    }
+
+    // The same graph compiled over and over, for shapes alone: says which inputs keep changing.
+    void warn_when_thrashing(const plan::Trace& t) {
+        constexpr int kMany = 64;
+        if (seen_.size() > 4096) seen_.clear();
+        auto& s = seen_[t.structure.a];
+        std::vector<Shape> shapes;
+        for (auto& in : t.inputs) shapes.push_back(in->shape);
+        if (++s.plans == kMany) {
+            std::string changed;
+            for (std::size_t i = 0; i < shapes.size() && i < s.shapes.size(); ++i)
+                if (!(shapes[i] == s.shapes[i]))
+                    changed += fmt::format("{}{} -> {}", changed.empty() ? "" : ", ", s.shapes[i].str(), shapes[i].str());
+            fmt::print(stderr,
+                       "pippin: warning: {} plans were compiled for one graph; shapes that keep changing: {}. Pad inputs to a few "
+                       "fixed shapes to compile less.\n",
+                       kMany, changed.empty() ? "none of the inputs' (constants in the graph change)" : changed);
+        }
+        s.shapes = std::move(shapes);
+    }
+    struct Seen {
+        int plans = 0;
+        std::vector<Shape> shapes;
+    };
+
+    std::list<Entry> entries_;
+    std::unordered_map<std::uint64_t, std::list<Entry>::iterator> index_;
+    std::unordered_map<std::uint64_t, Seen> seen_;
+    std::size_t limit_ = 256;
+    std::int64_t compiled_ = 0;
+};
+
+PlanCache& plans() {
+    static auto* c = new PlanCache;
+    return *c;
+}
+
+std::vector<plan::Target> collect(Variable* extra) {
+    std::vector<Variable*> pending = pending_variables();
+    if (extra && extra->node && !extra->node->value && std::find(pending.begin(), pending.end(), extra) == pending.end())
+        pending.push_back(extra);
+    const std::uint32_t mark = next_mark();
+    std::vector<plan::Target> targets;
+    targets.reserve(pending.size());
+    for (Variable* v : pending) {
+        Node* n = v->node.get();
+        if (n->mark == mark) {
+            ++targets[n->id].holders;
+            continue;
+        }
+        n->mark = mark;
+        n->id = static_cast<std::uint32_t>(targets.size());
+        targets.push_back({n, 1, n->requires_grad && !n->consumed && !n->grad_leaf});
+    }
+    return targets;
+}
+
+std::shared_ptr<Compiled> compile(const plan::Trace& t, Device device) {
+    plan::Plan p = plan::make_plan(t);
+    auto c = std::make_shared<Compiled>();
+    c->outputs = p.outputs;
+    for (auto& o : p.outputs)
+        c->buffers.push_back(o.same_as_input >= 0 ? -1 : p.slots[static_cast<std::size_t>(o.slot)].index);
+    c->num_buffers = p.num_outputs;
+    c->arena_bytes = p.arena_bytes;
+    c->launches = static_cast<std::int64_t>(p.launches.size());
+    c->executable = runtime::backend(device).compile(p);
+    return c;
+}
+
+void run(plan::Trace& t) {
+    const Device device = t.targets[0].node->device;
+    std::shared_ptr<Compiled> c = plans().find(t.key);
+    if (!c) {
+        c = compile(t, device);
+        plans().insert(t, c);
+    }
+    runtime::Submission s;
+    s.executable = c->executable;
+    s.arena_bytes = c->arena_bytes;
+    s.launches = c->launches;
+    s.scalars = std::move(t.scalars);
+    s.fence = std::make_shared<Fence>();
+    s.inputs.reserve(t.inputs.size());
+    for (auto& in : t.inputs) {
+        s.inputs.push_back(in->value->buffer);
+        // Errors of earlier runs pass on; what is done well needs no watching.
+        if (auto& f = in->value->ready; f && (!f->done() || f->failed()))
+            if (s.waits_for.empty() || s.waits_for.back() != f) s.waits_for.push_back(f);
+    }
+    s.outputs.resize(static_cast<std::size_t>(c->num_buffers));
+    std::vector<std::shared_ptr<const Value>> values;
+    values.reserve(t.targets.size());
+    for (std::size_t k = 0; k < c->outputs.size(); ++k) {
+        const plan::OutputInfo& o = c->outputs[k];
+        if (o.same_as_input >= 0) {
+            const Value& in = *t.inputs[static_cast<std::size_t>(o.same_as_input)]->value;
+            auto v = std::make_shared<Value>(in);
+            v->order = o.order;
+            values.push_back(std::move(v));
+            continue;
+        }
+        auto v = std::make_shared<Value>();
+        v->bytes = static_cast<std::size_t>(o.shape.numel()) * size_of(o.dtype);
+        v->order = o.order;
+        v->ready = s.fence;
+        BufferPtr& b = s.outputs[static_cast<std::size_t>(c->buffers[k])];
+        if (!b)
+            b = o.donated_input >= 0 ? s.inputs[static_cast<std::size_t>(o.donated_input)]
+                                     : runtime::allocate(device, std::max<std::size_t>(v->bytes, 1));
+        v->buffer = b;
+        values.push_back(std::move(v));
+    }
+    for (std::size_t k = 0; k < t.targets.size(); ++k) t.targets[k].node->value = std::move(values[k]);
+    runtime::submit(device, std::move(s));
+}
+
+// Computed variables are no longer pending, and what led to them is let go.
+void finish(plan::Trace& t, const std::vector<Variable*>& pending) {
+    for (Variable* v : pending)
+        if (v->node->value) v->unlink();
+    std::vector<graph::NodePtr> released; // die after the loop: a target may hold another one
+    for (auto& target : t.targets) {
+        if (target.keeps_graph) continue;
+        for (auto& in : target.node->inputs) released.push_back(std::move(in));
+        target.node->inputs.clear();
+    }
+    t.inputs.clear();
+}
+
+void flush_pending(Variable* extra) {
+    GraphLock lock;
+    std::vector<plan::Target> targets = collect(extra);
+    if (targets.empty()) return;
+    plan::Trace t = plan::trace(std::move(targets), next_mark());
+    run(t);
+    std::vector<Variable*> pending = pending_variables();
+    if (extra && extra->list) pending.push_back(extra);
+    finish(t, pending);
+}
+
+} // namespace
+
+GraphLock::GraphLock() : lock_(graph_mutex()) {}
+
+std::uint32_t next_mark() { return ++last_mark; }
+
+void flush() { flush_pending(nullptr); }
+void flush_for(Variable& v) { flush_pending(&v); }
+
+void synchronize() {
+    flush();
+    runtime::drain();
+}
+
+std::string explain(const Tensor& t) {
+    GraphLock lock;
+    node_of(t);
+    std::vector<plan::Target> targets = collect(t.variable().get());
+    if (targets.empty()) return "plan: nothing is pending\n";
+    return plan::make_plan(plan::trace(std::move(targets), next_mark())).str();
+}
+
+Stats stats() {
+    GraphLock lock;
+    const auto q = runtime::queue_stats();
+    const auto m = runtime::memory_stats();
+    Stats s;
+    s.launches = q.launches;
+    s.flushes = q.runs;
+    s.plans_compiled = plans().compiled();
+    s.plans_cached = static_cast<std::int64_t>(plans().size());
+    s.bytes_live = m.live;
+    s.bytes_cached = m.cached;
+    s.bytes_peak = m.peak;
+    return s;
+}
+
+void reset_peak_memory() { runtime::reset_peak(); }
+
+void empty_cache() {
+    GraphLock lock;
+    runtime::drain();
+    plans().clear();
+    runtime::drop_idle_arena({});
+    runtime::release_cached();
+}
+
+void set_plan_cache_limit(std::int64_t limit) {
+    if (limit < 1) throw ValueError(fmt::format("set_plan_cache_limit: expected at least 1, got {}", limit));
+    GraphLock lock;
+    plans().limit(static_cast<std::size_t>(limit));
+}
+
+} // namespace pippin
