@@ -1,7 +1,7 @@
 #include "backends/cpu/conv_plain.h"
 
 #include "backends/cpu/epilogue.h"
-#include "backends/cpu/parallel.h"
+#include "backends/cpu/threads.h"
 #include "graph/ops/records.h"
 
 namespace pippin::cpu {
@@ -40,63 +40,70 @@ class Plain : public HeavyKernel {
         return i * s[0] + j * s[1] + k * s[2] + l * s[3];
     }
 
+    std::int64_t work() const {
+        return g_.n * g_.co * g_.oh * g_.ow * (1 + g_.ci / g_.groups * g_.kh * g_.kw);
+    }
+
     void forward(const T* x, const T* w, T* y) const {
         const std::int64_t cg = g_.ci / g_.groups, og = g_.co / g_.groups;
-        parallel_ranges(g_.n * g_.co * g_.oh, 8, [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t i = begin; i < end; ++i) {
-                const std::int64_t r = i % g_.oh, o = i / g_.oh % g_.co, n = i / g_.oh / g_.co;
-                const std::int64_t c0 = o / og * cg;
-                for (std::int64_t q = 0; q < g_.ow; ++q) {
-                    A sum{};
-                    for (std::int64_t c = 0; c < cg; ++c)
-                        for (std::int64_t u = 0; u < g_.kh; ++u) {
-                            const std::int64_t h =
-                                r * g_.stride[0] + u * g_.dilation[0] - g_.pad[0];
-                            if (h < 0 || h >= g_.h) continue;
-                            for (std::int64_t v = 0; v < g_.kw; ++v) {
-                                const std::int64_t z =
-                                    q * g_.stride[1] + v * g_.dilation[1] - g_.pad[1];
-                                if (z < 0 || z >= g_.w) continue;
-                                sum += A(x[at(first_, n, c0 + c, h, z)]) *
-                                       A(w[at(second_, o, c, u, v)]);
+        parallel_ranges(
+            g_.n * g_.co * g_.oh, work(), [&](std::int64_t begin, std::int64_t end, int) {
+                for (std::int64_t i = begin; i < end; ++i) {
+                    const std::int64_t r = i % g_.oh, o = i / g_.oh % g_.co, n = i / g_.oh / g_.co;
+                    const std::int64_t c0 = o / og * cg;
+                    for (std::int64_t q = 0; q < g_.ow; ++q) {
+                        A sum{};
+                        for (std::int64_t c = 0; c < cg; ++c)
+                            for (std::int64_t u = 0; u < g_.kh; ++u) {
+                                const std::int64_t h =
+                                    r * g_.stride[0] + u * g_.dilation[0] - g_.pad[0];
+                                if (h < 0 || h >= g_.h) continue;
+                                for (std::int64_t v = 0; v < g_.kw; ++v) {
+                                    const std::int64_t z =
+                                        q * g_.stride[1] + v * g_.dilation[1] - g_.pad[1];
+                                    if (z < 0 || z >= g_.w) continue;
+                                    sum += A(x[at(first_, n, c0 + c, h, z)]) *
+                                           A(w[at(second_, o, c, u, v)]);
+                                }
                             }
-                        }
-                    y[at(out_, n, o, r, q)] = T(sum);
+                        y[at(out_, n, o, r, q)] = T(sum);
+                    }
                 }
-            }
-        });
+            });
     }
 
     void grad_input(const T* dy, const T* w, T* dx) const {
         const std::int64_t cg = g_.ci / g_.groups, og = g_.co / g_.groups;
-        parallel_ranges(g_.n * g_.ci * g_.h, 8, [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t i = begin; i < end; ++i) {
-                const std::int64_t h = i % g_.h, c = i / g_.h % g_.ci, n = i / g_.h / g_.ci;
-                const std::int64_t o0 = c / cg * og;
-                for (std::int64_t z = 0; z < g_.w; ++z) {
-                    A sum{};
-                    for (std::int64_t u = 0; u < g_.kh; ++u) {
-                        const std::int64_t r = h + g_.pad[0] - u * g_.dilation[0];
-                        if (r < 0 || r % g_.stride[0] != 0 || r / g_.stride[0] >= g_.oh) continue;
-                        for (std::int64_t v = 0; v < g_.kw; ++v) {
-                            const std::int64_t q = z + g_.pad[1] - v * g_.dilation[1];
-                            if (q < 0 || q % g_.stride[1] != 0 || q / g_.stride[1] >= g_.ow)
+        parallel_ranges(
+            g_.n * g_.ci * g_.h, work(), [&](std::int64_t begin, std::int64_t end, int) {
+                for (std::int64_t i = begin; i < end; ++i) {
+                    const std::int64_t h = i % g_.h, c = i / g_.h % g_.ci, n = i / g_.h / g_.ci;
+                    const std::int64_t o0 = c / cg * og;
+                    for (std::int64_t z = 0; z < g_.w; ++z) {
+                        A sum{};
+                        for (std::int64_t u = 0; u < g_.kh; ++u) {
+                            const std::int64_t r = h + g_.pad[0] - u * g_.dilation[0];
+                            if (r < 0 || r % g_.stride[0] != 0 || r / g_.stride[0] >= g_.oh)
                                 continue;
-                            for (std::int64_t o = 0; o < og; ++o)
-                                sum += A(dy[at(first_, n, o0 + o, r / g_.stride[0],
-                                               q / g_.stride[1])]) *
-                                       A(w[at(second_, o0 + o, c % cg, u, v)]);
+                            for (std::int64_t v = 0; v < g_.kw; ++v) {
+                                const std::int64_t q = z + g_.pad[1] - v * g_.dilation[1];
+                                if (q < 0 || q % g_.stride[1] != 0 || q / g_.stride[1] >= g_.ow)
+                                    continue;
+                                for (std::int64_t o = 0; o < og; ++o)
+                                    sum += A(dy[at(first_, n, o0 + o, r / g_.stride[0],
+                                                   q / g_.stride[1])]) *
+                                           A(w[at(second_, o0 + o, c % cg, u, v)]);
+                            }
                         }
+                        dx[at(out_, n, c, h, z)] = T(sum);
                     }
-                    dx[at(out_, n, c, h, z)] = T(sum);
                 }
-            }
-        });
+            });
     }
 
     void grad_weight(const T* x, const T* dy, T* dw) const {
         const std::int64_t cg = g_.ci / g_.groups, og = g_.co / g_.groups;
-        parallel_ranges(g_.co * cg * g_.kh, 1, [&](std::int64_t begin, std::int64_t end) {
+        parallel_ranges(g_.co * cg * g_.kh, work(), [&](std::int64_t begin, std::int64_t end, int) {
             for (std::int64_t i = begin; i < end; ++i) {
                 const std::int64_t u = i % g_.kh, c = i / g_.kh % cg, o = i / g_.kh / cg;
                 for (std::int64_t v = 0; v < g_.kw; ++v) {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "backends/cpu/geometry.h"
-#include "backends/cpu/parallel.h"
+#include "backends/cpu/threads.h"
 
 namespace pippin::cpu {
 
@@ -61,7 +61,7 @@ void EpiloguePass::run_typed(void* const* operands, void* output) const {
     const std::int64_t total = output_.shape.numel();
     if (!bias && !residual && activation_ == plan::Activation::Relu &&
         (is_row_major(output_) || is_channels_last(output_))) {
-        parallel_ranges(total, 16384, [&](std::int64_t begin, std::int64_t end) {
+        parallel_ranges(total, total, [&](std::int64_t begin, std::int64_t end, int) {
             for (std::int64_t i = begin; i < end; ++i)
                 out[i] = A(out[i]) < A(0) ? T(A(0)) : out[i];
         });
@@ -73,7 +73,7 @@ void EpiloguePass::run_typed(void* const* operands, void* output) const {
         for (int d = 0; d < bias_view_.shape.rank(); ++d)
             if (bias_view_.shape[d] != 1)
                 bias_step = bias_view_.strides[static_cast<std::size_t>(d)];
-    parallel_ranges(total, 4096, [&](std::int64_t begin, std::int64_t end) {
+    parallel_ranges(total, total * 8, [&](std::int64_t begin, std::int64_t end, int) {
         for (std::int64_t i = begin; i < end; ++i) {
             std::int64_t rest = i, o = 0, r = 0, c = 0;
             for (int d = rank - 1; d >= 0; --d) {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "backends/cpu/parallel.h"
 #include "backends/cpu/system.h"
+#include "backends/cpu/threads.h"
 #include "pippin/error.h"
 
 namespace pippin::cpu {

@@ -9,7 +9,7 @@
 
 #include "backends/cpu/geometry.h"
 #include "backends/cpu/heavy.h"
-#include "backends/cpu/parallel.h"
+#include "backends/cpu/threads.h"
 #include "graph/ops/records.h"
 
 namespace pippin::cpu {
@@ -146,20 +146,21 @@ class Gather : public HeavyKernel {
         const auto xs = walk_.strides_of(x_, dim_), is = walk_.strides_of(index_, dim_);
         const auto ys = walk_.strides_of(y_, dim_);
         BadIndex bad;
-        parallel_ranges(walk_.count, 1 + 4096 / (1 + length), [&](int64_t begin, int64_t end) {
-            for (int64_t r = begin; r < end; ++r) {
-                const int64_t xo = walk_.offset(r, xs), io = walk_.offset(r, is);
-                const int64_t yo = walk_.offset(r, ys);
-                for (int64_t j = 0; j < length; ++j) {
-                    const int64_t at = read_(operands[1], io + j * i_step);
-                    if (at < 0 || at >= extent) {
-                        bad.report(io + j * i_step);
-                        continue;
-                    }
-                    y[yo + j * y_step] = x[xo + at * x_step];
-                }
-            }
-        });
+        parallel_ranges(walk_.count, walk_.count * (length + 4),
+                        [&](int64_t begin, int64_t end, int) {
+                            for (int64_t r = begin; r < end; ++r) {
+                                const int64_t xo = walk_.offset(r, xs), io = walk_.offset(r, is);
+                                const int64_t yo = walk_.offset(r, ys);
+                                for (int64_t j = 0; j < length; ++j) {
+                                    const int64_t at = read_(operands[1], io + j * i_step);
+                                    if (at < 0 || at >= extent) {
+                                        bad.report(io + j * i_step);
+                                        continue;
+                                    }
+                                    y[yo + j * y_step] = x[xo + at * x_step];
+                                }
+                            }
+                        });
         if (bad.any()) raise(op_, read_(operands[1], bad.position()), extent);
     }
 
@@ -185,7 +186,8 @@ class ScatterAdd : public HeavyKernel {
           lines_(y_.shape, dim_),
           scatters_(index_.shape, dim_) {
         line_bytes_ = align64(static_cast<std::size_t>(y_.shape[dim_]) * sizeof(A));
-        scratch_bytes = line_bytes_ * static_cast<std::size_t>(max_threads());
+        bands_ = num_threads();
+        scratch_bytes = line_bytes_ * static_cast<std::size_t>(bands_);
     }
 
     void run(void* const* operands, void* output) override {
@@ -197,31 +199,27 @@ class ScatterAdd : public HeavyKernel {
         const auto is = lines_.strides_of(index_, dim_), ss = lines_.strides_of(src_, dim_);
         const auto ys = lines_.strides_of(y_, dim_);
         BadIndex bad;
-        const int64_t bands = std::min<int64_t>(
-            static_cast<int64_t>(scratch_bytes / std::max<std::size_t>(1, line_bytes_)),
-            1 + lines_.count * (extent + length) / 8192);
-        parallel_ranges(std::max<int64_t>(1, bands), 1, [&](int64_t first, int64_t last) {
-            for (int64_t b = first; b < last; ++b) {
-                A* line = reinterpret_cast<A*>(static_cast<char*>(scratch) +
-                                               static_cast<std::size_t>(b) * line_bytes_);
-                for (int64_t r = lines_.count * b / bands; r < lines_.count * (b + 1) / bands;
-                     ++r) {
-                    std::fill(line, line + extent, A{});
-                    if (has_source(r)) {
-                        const int64_t io = lines_.offset(r, is), so = lines_.offset(r, ss);
-                        for (int64_t j = 0; j < length; ++j) {
-                            const int64_t at = read_(operands[0], io + j * i_step);
-                            if (at < 0 || at >= extent) {
-                                bad.report(io + j * i_step);
-                                continue;
-                            }
-                            line[at] += A(src[so + j * s_step]);
+        const int bands =
+            std::min(bands_, threads_for(lines_.count, lines_.count * (extent + length)));
+        parallel_threads(bands, [&](int b) {
+            A* line = reinterpret_cast<A*>(static_cast<char*>(scratch) +
+                                           static_cast<std::size_t>(b) * line_bytes_);
+            for (int64_t r = lines_.count * b / bands; r < lines_.count * (b + 1) / bands; ++r) {
+                std::fill(line, line + extent, A{});
+                if (has_source(r)) {
+                    const int64_t io = lines_.offset(r, is), so = lines_.offset(r, ss);
+                    for (int64_t j = 0; j < length; ++j) {
+                        const int64_t at = read_(operands[0], io + j * i_step);
+                        if (at < 0 || at >= extent) {
+                            bad.report(io + j * i_step);
+                            continue;
                         }
+                        line[at] += A(src[so + j * s_step]);
                     }
-                    const int64_t yo = lines_.offset(r, ys);
-                    for (int64_t j = 0; j < extent; ++j)
-                        y[yo + j * y_step] = T(line[j]);
                 }
+                const int64_t yo = lines_.offset(r, ys);
+                for (int64_t j = 0; j < extent; ++j)
+                    y[yo + j * y_step] = T(line[j]);
             }
         });
         if (bad.any()) raise(op_, read_(operands[0], bad.position()), extent);
@@ -246,6 +244,7 @@ class ScatterAdd : public HeavyKernel {
     IndexReader read_;
     Walk lines_, scatters_;
     std::size_t line_bytes_ = 0;
+    int bands_ = 1;
 };
 
 // A tensor seen as [outer, extent of dim, inner], where that is possible: inner is dense.
@@ -296,19 +295,19 @@ class IndexSelect : public HeavyKernel {
         const std::size_t bytes = static_cast<std::size_t>(y_.inner) * size_;
         const auto size = static_cast<int64_t>(size_);
         BadIndex bad;
-        parallel_ranges(
-            y_.outer * length_, 1 + 4096 / (1 + y_.inner), [&](int64_t begin, int64_t end) {
-                for (int64_t i = begin; i < end; ++i) {
-                    const int64_t o = i / length_, j = i % length_;
-                    const int64_t at = read_(operands[1], j * step_);
-                    if (at < 0 || at >= extent_) {
-                        bad.report(j);
-                        continue;
-                    }
-                    std::memcpy(y + (o * y_.outer_stride + j * y_.dim_stride) * size,
-                                x + (o * x_.outer_stride + at * x_.dim_stride) * size, bytes);
+        const int64_t rows = y_.outer * length_;
+        parallel_ranges(rows, rows * (y_.inner + 8), [&](int64_t begin, int64_t end, int) {
+            for (int64_t i = begin; i < end; ++i) {
+                const int64_t o = i / length_, j = i % length_;
+                const int64_t at = read_(operands[1], j * step_);
+                if (at < 0 || at >= extent_) {
+                    bad.report(j);
+                    continue;
                 }
-            });
+                std::memcpy(y + (o * y_.outer_stride + j * y_.dim_stride) * size,
+                            x + (o * x_.outer_stride + at * x_.dim_stride) * size, bytes);
+            }
+        });
         if (bad.any()) raise(op_, read_(operands[1], bad.position() * step_), extent_);
     }
 
@@ -339,7 +338,8 @@ class IndexAdd : public HeavyKernel {
         // row of sums per thread.
         row_bytes_ = align64(static_cast<std::size_t>(y_.inner) * sizeof(A));
         sums_at_ = align64(static_cast<std::size_t>(extent_ + 1 + length_) * sizeof(int64_t));
-        scratch_bytes = sums_at_ + row_bytes_ * static_cast<std::size_t>(max_threads());
+        bands_ = num_threads();
+        scratch_bytes = sums_at_ + row_bytes_ * static_cast<std::size_t>(bands_);
     }
 
     void run(void* const* operands, void* output) override {
@@ -362,26 +362,22 @@ class IndexAdd : public HeavyKernel {
         const auto begin_of = [&](int64_t e) { return e < extent_ ? first[e + 1] : length_; };
 
         const int64_t total = y_.outer * extent_;
-        const auto most =
-            static_cast<int64_t>((scratch_bytes - sums_at_) / std::max<std::size_t>(1, row_bytes_));
-        const int64_t work = y_.outer * y_.inner * (extent_ + length_);
-        const int64_t bands = std::max<int64_t>(1, std::min(most, work / 8192));
-        parallel_ranges(bands, 1, [&](int64_t b0, int64_t b1) {
-            for (int64_t b = b0; b < b1; ++b) {
-                A* sums = reinterpret_cast<A*>(static_cast<char*>(scratch) + sums_at_ +
-                                               static_cast<std::size_t>(b) * row_bytes_);
-                for (int64_t i = total * b / bands; i < total * (b + 1) / bands; ++i) {
-                    const int64_t o = i / extent_, e = i % extent_;
-                    std::fill(sums, sums + y_.inner, A{});
-                    for (int64_t k = begin_of(e); k < begin_of(e + 1); ++k) {
-                        const T* row = src + o * src_.outer_stride + order[k] * src_.dim_stride;
-                        for (int64_t c = 0; c < y_.inner; ++c)
-                            sums[c] += A(row[c]);
-                    }
-                    T* to = y + o * y_.outer_stride + e * y_.dim_stride;
+        const int bands =
+            std::min(bands_, threads_for(total, y_.outer * y_.inner * (extent_ + length_)));
+        parallel_threads(bands, [&](int b) {
+            A* sums = reinterpret_cast<A*>(static_cast<char*>(scratch) + sums_at_ +
+                                           static_cast<std::size_t>(b) * row_bytes_);
+            for (int64_t i = total * b / bands; i < total * (b + 1) / bands; ++i) {
+                const int64_t o = i / extent_, e = i % extent_;
+                std::fill(sums, sums + y_.inner, A{});
+                for (int64_t k = begin_of(e); k < begin_of(e + 1); ++k) {
+                    const T* row = src + o * src_.outer_stride + order[k] * src_.dim_stride;
                     for (int64_t c = 0; c < y_.inner; ++c)
-                        to[c] = T(sums[c]);
+                        sums[c] += A(row[c]);
                 }
+                T* to = y + o * y_.outer_stride + e * y_.dim_stride;
+                for (int64_t c = 0; c < y_.inner; ++c)
+                    to[c] = T(sums[c]);
             }
         });
     }
@@ -394,6 +390,7 @@ class IndexAdd : public HeavyKernel {
     IndexReader read_;
     Slices src_, y_;
     std::size_t row_bytes_ = 0, sums_at_ = 0;
+    int bands_ = 1;
 };
 
 template <template <class> class Kernel>

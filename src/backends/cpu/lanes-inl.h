@@ -1,4 +1,4 @@
-// Loads and stores of a part of a vector. Included once per Highway target.
+// Loops over vectors, the last of which may be a part. Included once per Highway target.
 #if defined(PIPPIN_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PIPPIN_LANES_INL_H_
 #undef PIPPIN_LANES_INL_H_
@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backends/cpu/vec_loops.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -16,40 +17,6 @@ namespace pippin::cpu {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
-
-// Elsewhere a masked load may touch (and a blended store may rewrite) what lies beyond the part,
-// which can be another thread's or no memory at all.
-#undef PIPPIN_MASKED_MEMORY
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_HAVE_SCALABLE
-#define PIPPIN_MASKED_MEMORY 1
-#else
-#define PIPPIN_MASKED_MEMORY 0
-#endif
-
-/// The first `count` lanes from memory, zero in the others.
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE hn::Vec<D> load_part(D d, const T* from, std::size_t count) {
-#if PIPPIN_MASKED_MEMORY
-    return hn::MaskedLoad(hn::FirstN(d, count), d, from);
-#else
-    HWY_ALIGN T buffer[HWY_MAX_BYTES / sizeof(T)] = {};
-    for (std::size_t i = 0; i < count; ++i)
-        buffer[i] = from[i];
-    return hn::Load(d, buffer);
-#endif
-}
-
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE void store_part(hn::Vec<D> v, D d, T* to, std::size_t count) {
-#if PIPPIN_MASKED_MEMORY
-    hn::BlendedStore(v, hn::FirstN(d, count), d, to);
-#else
-    HWY_ALIGN T buffer[HWY_MAX_BYTES / sizeof(T)];
-    hn::Store(v, d, buffer);
-    for (std::size_t i = 0; i < count; ++i)
-        to[i] = buffer[i];
-#endif
-}
 
 /// A whole vector of D's lanes, for any type of that size.
 template <class D>

@@ -6,7 +6,7 @@
 #include "backends/cpu/geometry.h"
 #include "backends/cpu/heavy.h"
 #include "backends/cpu/onednn.h"
-#include "backends/cpu/parallel.h"
+#include "backends/cpu/threads.h"
 #include "graph/ops/records.h"
 
 namespace pippin::cpu {
@@ -133,7 +133,7 @@ class PlainMatmul : public HeavyKernel {
         const std::int64_t m = c_.shape[r - 2], n = c_.shape[r - 1], k = a_.shape[r - 1];
         const std::int64_t batch = m * n == 0 ? 0 : c_.shape.numel() / (m * n);
         parallel_ranges(
-            batch * m, 1 + 4096 / (1 + n * k), [&](std::int64_t begin, std::int64_t end) {
+            batch * m, batch * m * n * (k + 1), [&](std::int64_t begin, std::int64_t end, int) {
                 constexpr std::int64_t kBlock = 64;
                 A sums[kBlock];
                 for (std::int64_t i = begin; i < end; ++i) {

@@ -5,8 +5,8 @@
 #include "backends/cpu/convert.h"
 #include "backends/cpu/geometry.h"
 #include "backends/cpu/heavy.h"
-#include "backends/cpu/parallel.h"
 #include "backends/cpu/pool_rows.h"
+#include "backends/cpu/threads.h"
 #include "graph/ops/records.h"
 
 namespace pippin::cpu {
@@ -14,9 +14,6 @@ namespace pippin::cpu {
 namespace {
 
 using std::int64_t;
-
-// Rows that a thread gets at least, so that small maps stay on one thread.
-int64_t grain(int64_t row_elements) { return 1 + 8192 / (1 + row_elements); }
 
 MaxWindow window_of(const PoolGeometry& g) {
     MaxWindow m{};
@@ -40,7 +37,8 @@ class MaxPool : public HeavyKernel {
         const T* x = static_cast<const T*>(operands[0]);
         T* y = static_cast<T*>(output);
         const int64_t row = g_.ow * g_.c;
-        parallel_ranges(g_.n * g_.oh, grain(row * g_.kernel[0]), [&](int64_t begin, int64_t end) {
+        const int64_t work = g_.n * g_.oh * row * g_.kernel[0] * g_.kernel[1];
+        parallel_ranges(g_.n * g_.oh, work, [&](int64_t begin, int64_t end, int) {
             for (int64_t i = begin; i < end; ++i)
                 rows_.max(window_, x + i / g_.oh * g_.h * g_.w * g_.c, i % g_.oh, y + i * row);
         });
@@ -61,8 +59,7 @@ class MaxPoolGrad : public HeavyKernel {
         reach_ = (g_.kernel[0] - 1) * g_.dilation[0];
         kept_ = reach_ / g_.stride[0] + 1;
         row_bytes_ = align64(static_cast<std::size_t>(g_.ow * g_.c) * sizeof(Index));
-        // Threads take parts of this in the order of their ranges.
-        bands_ = max_threads();
+        bands_ = num_threads();
         scratch_bytes = static_cast<std::size_t>(bands_ * kept_) * row_bytes_;
     }
 
@@ -72,11 +69,9 @@ class MaxPoolGrad : public HeavyKernel {
         T* dx = static_cast<T*>(output);
         const int64_t total = g_.n * g_.h;
         if (total == 0 || g_.c * g_.w == 0) return;
-        const int64_t bands = std::min(bands_, std::max<int64_t>(1, total / grain(g_.w * g_.c)));
-        parallel_ranges(bands, 1, [&](int64_t first, int64_t last) {
-            for (int64_t b = first; b < last; ++b)
-                band(x, dy, dx, total * b / bands, total * (b + 1) / bands, b);
-        });
+        const int bands = std::min(bands_, threads_for(total, 4 * total * g_.w * g_.c));
+        parallel_threads(
+            bands, [&](int b) { band(x, dy, dx, total * b / bands, total * (b + 1) / bands, b); });
     }
 
   private:
@@ -105,7 +100,8 @@ class MaxPoolGrad : public HeavyKernel {
     PoolGeometry g_;
     MaxWindow window_;
     PoolRows<T, Index> rows_ = pool_rows<T, Index>();
-    int64_t reach_ = 0, kept_ = 1, bands_ = 1;
+    int64_t reach_ = 0, kept_ = 1;
+    int bands_ = 1;
     std::size_t row_bytes_ = 0;
 };
 
@@ -198,8 +194,7 @@ class AvgPool : public HeavyKernel {
         const T* x = static_cast<const T*>(operands[0]);
         T* y = static_cast<T*>(output);
         const int64_t image = s_.h * s_.w * s_.c, row = s_.ow * s_.c;
-        const int64_t work = s_.oh > 0 ? image / s_.oh : 0;
-        parallel_ranges(s_.n * s_.oh, grain(work), [&](int64_t begin, int64_t end) {
+        parallel_ranges(s_.n * s_.oh, s_.n * image, [&](int64_t begin, int64_t end, int) {
             for (int64_t i = begin; i < end; ++i) {
                 const auto r = static_cast<std::size_t>(i % s_.oh);
                 rows_.average(x + i / s_.oh * image, s_.w, s_.c, s_.ow, s_.rows.begin[r],
@@ -225,7 +220,7 @@ class AvgPoolGrad : public HeavyKernel {
         const T* dy = static_cast<const T*>(operands[0]);
         T* dx = static_cast<T*>(output);
         const int64_t image = s_.oh * s_.ow * s_.c, row = s_.w * s_.c;
-        parallel_ranges(s_.n * s_.h, grain(row), [&](int64_t begin, int64_t end) {
+        parallel_ranges(s_.n * s_.h, s_.n * s_.h * row, [&](int64_t begin, int64_t end, int) {
             for (int64_t i = begin; i < end; ++i) {
                 const auto h = static_cast<std::size_t>(i % s_.h);
                 rows_.average_grad(dy + i / s_.h * image, s_.w, s_.c, s_.ow, s_.rows.out_begin[h],

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "backends/cpu/parallel.h"
+#include "backends/cpu/threads.h"
 #include "pippin/error.h"
 
 namespace pippin::cpu {
@@ -65,14 +65,14 @@ void copy_loops(const Loop* loops, int count, const From* source, To* target) {
             for (std::int64_t i = begin; i < end; ++i)
                 t[i * inner.to] = convert<To>(s[i * inner.from]);
     };
-    constexpr std::int64_t kGrain = 16384;
+    const std::int64_t work = rows * inner.extent;
     if (rows == 1) {
-        parallel_ranges(inner.extent, kGrain,
-                        [&](std::int64_t b, std::int64_t e) { copy_row(source, target, b, e); });
+        parallel_ranges(inner.extent, work, [&](std::int64_t b, std::int64_t e, int) {
+            copy_row(source, target, b, e);
+        });
         return;
     }
-    const std::int64_t grain = std::max<std::int64_t>(1, kGrain / inner.extent);
-    parallel_ranges(rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_ranges(rows, work, [&](std::int64_t begin, std::int64_t end, int) {
         for (std::int64_t r = begin; r < end; ++r) {
             std::int64_t rest = r, s = 0, t = 0;
             for (int i = count - 2; i >= 0; --i) {
