@@ -84,8 +84,10 @@ NodePtr make_node(const OpRecord& op, Inputs inputs, Attrs attrs) {
     }
     node->op = &op;
     if (!inputs.empty()) node->device = inputs[0]->device;
-    if (grad_mode() && is_floating(node->dtype))
-        for (const NodePtr& in : inputs) node->requires_grad |= in->requires_grad;
+    // Ops without a gradient rule (detach, comparisons, argmax) end the graph of gradients.
+    if (op.gradient && grad_mode() && is_floating(node->dtype))
+        for (const NodePtr& in : inputs)
+            node->requires_grad |= in->requires_grad;
     node->attrs = std::move(attrs);
     node->inputs = std::move(inputs);
     return node;

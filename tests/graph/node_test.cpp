@@ -154,6 +154,20 @@ TEST(Nodes, TakeTheirDeviceFromTheirInputs) {
     EXPECT_FALSE(exp(x)->requires_grad);
 }
 
+TEST(Nodes, RequireGradAsTheirInputsDoWhereThereIsARule) {
+    const NodePtr x = f32({2}), y = f32({2});
+    x->requires_grad = true;
+    EXPECT_TRUE(add(y, x)->requires_grad);
+    EXPECT_FALSE(add(y, y)->requires_grad);
+    EXPECT_FALSE(detach(x)->requires_grad);
+    EXPECT_FALSE(lt(x, y)->requires_grad);
+    EXPECT_FALSE(cast(x, DType::Int64)->requires_grad);
+    EXPECT_FALSE(reduce_argmax(x, 0)->requires_grad);
+    grad_mode() = false;
+    EXPECT_FALSE(add(y, x)->requires_grad);
+    grad_mode() = true;
+}
+
 TEST(Nodes, LongChainsAreFreedWithoutRecursion) {
     NodePtr x = f32({2});
     for (int k = 0; k < 1'000'000; ++k)
