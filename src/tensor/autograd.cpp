@@ -94,8 +94,6 @@ Result differentiate(const NodePtr& root, const Tensor& gradient, bool create_gr
             throw ValueError(fmt::format("backward: the graph of this tensor was given free by an earlier backward "
                                          "(op {}); pass retain_graph to the first one to go through it twice",
                                          n->op->name));
-        if (!n->op->gradient)
-            throw TypeError(fmt::format("backward: op {} has no gradient", n->op->name));
         auto grads = n->op->gradient(n, r.grads[i]);
         for (std::size_t k = 0; k < n->inputs.size() && k < grads.size(); ++k) {
             const NodePtr& input = n->inputs[k];
