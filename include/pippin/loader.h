@@ -64,10 +64,10 @@ class DataLoader {
 
   private:
     struct Impl;
-    std::unique_ptr<Impl> impl_;
+    std::shared_ptr<Impl> impl_;
 };
 
-/// One pass over an epoch; it must not outlive the loader. Destroying it stops the loading.
+/// One pass over an epoch. Destroying it stops the loading: then no worker touches the dataset.
 class DataLoader::Iterator {
   public:
     using value_type = Batch;
@@ -87,10 +87,10 @@ class DataLoader::Iterator {
 
   private:
     friend class DataLoader;
-    explicit Iterator(Impl* impl);
+    explicit Iterator(std::shared_ptr<Impl> impl);
     void finish();
-    Impl* impl_;         ///< null at the end
-    std::uint64_t run_;  ///< which of the loader's loops this is
+    std::shared_ptr<Impl> impl_;  ///< null at the end
+    std::uint64_t run_;           ///< which of the loader's loops this is
     mutable Batch batch_;
 };
 

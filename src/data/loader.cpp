@@ -72,7 +72,7 @@ const DatasetPtr& checked(const DatasetPtr& dataset, const LoaderOptions& o) {
 }  // namespace
 
 DataLoader::DataLoader(DatasetPtr dataset, LoaderOptions options)
-    : impl_(std::make_unique<Impl>(checked(dataset, options), options)) {}
+    : impl_(std::make_shared<Impl>(checked(dataset, options), options)) {}
 DataLoader::~DataLoader() = default;
 DataLoader::DataLoader(DataLoader&&) noexcept = default;
 DataLoader& DataLoader::operator=(DataLoader&&) noexcept = default;
@@ -97,18 +97,21 @@ void DataLoader::skip_to(std::int64_t batch) {
 
 DataLoader::Iterator DataLoader::begin() {
     impl_->begin_epoch();
-    return Iterator(impl_.get());
+    return Iterator(impl_);
 }
 
-DataLoader::Iterator::Iterator(Impl* impl) : impl_(impl), run_(impl->run) { ++*this; }
+DataLoader::Iterator::Iterator(std::shared_ptr<Impl> impl)
+    : impl_(std::move(impl)), run_(impl_->run) {
+    ++*this;
+}
 
 DataLoader::Iterator::Iterator(Iterator&& o) noexcept
-    : impl_(std::exchange(o.impl_, nullptr)), run_(o.run_), batch_(std::move(o.batch_)) {}
+    : impl_(std::move(o.impl_)), run_(o.run_), batch_(std::move(o.batch_)) {}
 
 DataLoader::Iterator& DataLoader::Iterator::operator=(Iterator&& o) noexcept {
     if (this != &o) {
         finish();
-        impl_ = std::exchange(o.impl_, nullptr);
+        impl_ = std::move(o.impl_);
         run_ = o.run_;
         batch_ = std::move(o.batch_);
     }

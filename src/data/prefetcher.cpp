@@ -40,9 +40,9 @@ void Prefetcher::start(std::shared_ptr<const EpochPlan> plan, std::int64_t first
 }
 
 void Prefetcher::stop() {
-    const std::lock_guard lock(mutex_);
-    ++run_;
+    std::unique_lock lock(mutex_);
     plan_ = nullptr;
+    is_ready_.wait(lock, [&] { return busy_ == 0; });
     for (Slot& s : slots_) {
         keep(std::move(s.batch));
         s = Slot{};
@@ -98,10 +98,9 @@ void Prefetcher::work() {
     for (;;) {
         may_work_.wait(lock, [&] { return quit_ || has_work(); });
         if (quit_) return;
-        // Held here, so that start() may replace the plan meanwhile.
         const std::shared_ptr<const EpochPlan> plan = plan_;
-        const std::uint64_t run = run_;
         const std::int64_t k = taken_++;
+        ++busy_;
         Slot done{true, spare(), nullptr};
         lock.unlock();
         try {
@@ -110,12 +109,9 @@ void Prefetcher::work() {
             done.error = std::current_exception();
         }
         lock.lock();
-        if (run == run_) {
-            slot(k) = std::move(done);
-            is_ready_.notify_one();
-        } else {
-            keep(std::move(done.batch));
-        }
+        slot(k) = std::move(done);
+        --busy_;
+        is_ready_.notify_one();
     }
 }
 

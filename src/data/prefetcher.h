@@ -37,9 +37,10 @@ class Prefetcher {
     Prefetcher(const Prefetcher&) = delete;
     Prefetcher& operator=(const Prefetcher&) = delete;
 
-    /// Goes to batch `first` of another epoch; what was under way is dropped.
+    /// Goes to batch `first` of another epoch, after stop().
     void start(std::shared_ptr<const EpochPlan> plan, std::int64_t first);
-    /// Makes no further batches until start().
+    /// Makes no further batches until start(). Waits for those under way, so that nothing touches
+    /// the dataset afterwards.
     void stop();
     /// The next batch, or what making it threw. Only while there is one (the caller counts).
     std::unique_ptr<Example> next();
@@ -65,7 +66,7 @@ class Prefetcher {
     std::mutex mutex_;
     std::condition_variable may_work_, is_ready_;
     bool quit_ = false;
-    std::uint64_t run_ = 0;                        ///< counts start() and stop()
+    int busy_ = 0;                                 ///< workers that are making a batch
     std::shared_ptr<const EpochPlan> plan_;        ///< null while stopped
     std::int64_t taken_ = 0;                       ///< the next batch to be made
     std::int64_t given_ = 0;                       ///< the next batch to be handed out

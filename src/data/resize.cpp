@@ -48,7 +48,7 @@ Taps make_taps(std::int64_t in, std::int64_t out) {
         }
         std::int32_t* to = taps.weights.data() + static_cast<std::size_t>(i) * taps.stride;
         for (std::size_t t = 0; t < count; ++t)
-            to[t] = static_cast<std::int32_t>(0.5 + w[t] * (1.0 / sum) * (1 << kFractionBits));
+            to[t] = static_cast<std::int32_t>(0.5 + w[t] / sum * (1 << kFractionBits));
         taps.runs.push_back({static_cast<std::size_t>(first), count});
     }
     return taps;
