@@ -18,6 +18,17 @@ void to_floats(const Image& image, const std::vector<float>& table, float* to) {
     }
 }
 
+// In a shuffled epoch every image comes from another place in memory, and waiting for it would take
+// longer than converting it.
+void prefetch(const std::uint8_t* from, std::size_t bytes) {
+#if defined(__GNUC__)
+    for (std::size_t i = 0; i < bytes; i += 64)
+        __builtin_prefetch(from + i);
+#else
+    (void)from, (void)bytes;
+#endif
+}
+
 Image transformed(const ImageDataset& dataset, std::int64_t index, Draws draws) {
     Image image = dataset.image(index);
     SampleRandom random = draws.of(index);
@@ -92,9 +103,14 @@ void MemoryImages::load_batch(std::span<const std::int64_t> indices, Draws draws
     const auto channels = static_cast<std::size_t>(store.channels);
     float* to = batch.data.data<float>();
     std::int64_t* label = batch.target.data<std::int64_t>();
-    for (const std::int64_t index : indices) {
-        const auto i = static_cast<std::size_t>(index);
-        const std::uint8_t* from = store.pixels.data() + i * channels * plane;
+    const std::size_t image_bytes = channels * plane;
+    for (std::size_t place = 0; place < indices.size(); ++place) {
+        constexpr std::size_t kAhead = 2;
+        if (place + kAhead < indices.size())
+            prefetch(&store.pixels[static_cast<std::size_t>(indices[place + kAhead]) * image_bytes],
+                     image_bytes);
+        const auto i = static_cast<std::size_t>(indices[place]);
+        const std::uint8_t* from = &store.pixels[i * image_bytes];
         for (std::size_t c = 0; c < channels; ++c) {
             const float* values = table.data() + c * 256;
             for (std::size_t p = 0; p < plane; ++p)
@@ -102,7 +118,7 @@ void MemoryImages::load_batch(std::span<const std::int64_t> indices, Draws draws
             to += plane;
             from += plane;
         }
-        *label++ = store.labels[i];
+        label[place] = store.labels[i];
     }
 }
 
