@@ -1,0 +1,107 @@
+// Reductions of columns: tiles of rows x some columns, whose partial results are merged in an order
+// that does not depend on the threads.
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/program_execute.h"
+#include "backends/cpu/threads.h"
+
+namespace pippin::cpu {
+namespace {
+
+constexpr std::int64_t kChunkElements = 32768;  // of a task
+constexpr std::int64_t kMostChunks = 64;        // of a column
+
+// One task: some columns of some rows.
+struct Tile {
+    std::int64_t base, first_column, columns, chunk;
+};
+
+}  // namespace
+
+BadIndex run_columns(const Part& part, const BlockProgram& p, Results& results,
+                     void* const* pointers, Scalars scalars) {
+    const std::int64_t bases_count = count_of(part.base), width = p.block_columns;
+    const std::int64_t tiles = (p.columns + width - 1) / width;
+    const std::int64_t units = p.unit_count(p.columns);
+    const std::int64_t chunk_units = std::max<std::int64_t>(
+        {1, kChunkElements / (p.block_rows * width), (units + kMostChunks - 1) / kMostChunks});
+    const std::int64_t chunks = std::max<std::int64_t>(1, (units + chunk_units - 1) / chunk_units);
+    const std::int64_t columns_tasks = bases_count * tiles, tasks = columns_tasks * chunks;
+    const std::size_t accesses = part.views.size() - results.count();
+    const auto tile_of = [&](std::int64_t task) {
+        Tile t;
+        t.chunk = task % chunks;
+        const std::int64_t c = task / chunks;
+        t.base = c / tiles;
+        t.first_column = c % tiles * width;
+        t.columns = std::min(width, p.columns - t.first_column);
+        return t;
+    };
+    std::vector<std::unique_ptr<Partials>> done(static_cast<std::size_t>(tasks));
+    std::vector<BadIndex> found(static_cast<std::size_t>(tasks) + 1);
+    const std::int64_t work = bases_count * p.columns * p.row_count * (p.cost + 1);
+    parallel_ranges(tasks, work, [&](std::int64_t begin, std::int64_t end, int) {
+        Frame frame(p, scalars);
+        Bases bases;
+        std::int64_t bound = -1;
+        for (std::int64_t task = begin; task < end; ++task) {
+            const Tile tile = tile_of(task);
+            const auto n = static_cast<std::size_t>(tile.columns);
+            auto partials = std::make_unique<Partials>(p.reductions, n);
+            if (bound != task / chunks) {
+                bases.move_to(part, accesses, pointers, tile.base, tile.first_column);
+                frame.bind(bases.pointers.data(), tile.columns, bases.moved.data());
+                bound = task / chunks;
+            }
+            const std::int64_t first = tile.chunk * chunk_units;
+            const std::int64_t last = std::min(units, first + chunk_units);
+            for (std::int64_t u = first; u < last; ++u) {
+                frame.run(u);
+                const auto rows = static_cast<std::size_t>(frame.rows());
+                for (std::size_t r = 0; r < p.reductions.size(); ++r) {
+                    const auto& reduction = p.reductions[r];
+                    const auto reduce =
+                        n == 1 ? reduction.reducer->rows : reduction.reducer->columns;
+                    reduce(partials->result(r), partials->companion(r), frame.slot(reduction.slot),
+                           n == 1 ? 1 : rows, n == 1 ? rows : n, frame.first_row());
+                }
+                partials->push(frame.rows());
+            }
+            partials->finish();
+            done[static_cast<std::size_t>(task)] = std::move(partials);
+        }
+        found[static_cast<std::size_t>(begin)] = frame.bad();
+    });
+
+    // Chunks of each column tile together, in order.
+    for (std::int64_t c = 0; c < columns_tasks; ++c) {
+        const Tile tile = tile_of(c * chunks);
+        const auto n = static_cast<std::size_t>(tile.columns);
+        Partials total(p.reductions, n);
+        for (std::int64_t k = 0; k < chunks; ++k) {
+            Partials& part_result = *done[static_cast<std::size_t>(c * chunks + k)];
+            for (std::size_t r = 0; r < p.reductions.size(); ++r) {
+                const auto& reducer = *p.reductions[r].reducer;
+                std::memcpy(total.result(r), part_result.final_result(r),
+                            n * size_of(reducer.result));
+                if (reducer.has_companion)
+                    std::memcpy(total.companion(r), part_result.final_companion(r),
+                                n * size_of(reducer.companion));
+            }
+            if (part_result.total() > 0) total.push(part_result.total());
+        }
+        total.finish();
+        for (std::size_t r = 0; r < p.reductions.size(); ++r) {
+            const std::size_t which = results.find(p.reductions[r].instr);
+            auto* to = static_cast<std::byte*>(results.data(which)) +
+                       (tile.base * p.columns + tile.first_column) *
+                           static_cast<std::int64_t>(results.element(which));
+            find_convert(dtype_of(p.reductions[r].reducer->result), results.type(which))(
+                to, total.final_result(r), nullptr, nullptr, n);
+        }
+    }
+    return first_bad(found);
+}
+
+}  // namespace pippin::cpu
