@@ -2,14 +2,32 @@
 // user's call site where they are known, and what to do.
 #pragma once
 
-#include <source_location>
 #include <stdexcept>
 #include <string>
 
 namespace pippin {
 
-/// Where the user called from; a defaulted last parameter of every public op.
-using Site = std::source_location;
+/// Where the user called from; a defaulted last parameter of every public op. (std::source_location
+/// is missing from clang 14 with libstdc++ 12.)
+class Site {
+public:
+    static constexpr Site current(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE(),
+                                  const char* function = __builtin_FUNCTION()) {
+        Site s;
+        s.file_ = file;
+        s.line_ = line;
+        s.function_ = function;
+        return s;
+    }
+    constexpr const char* file_name() const { return file_; }
+    constexpr unsigned line() const { return line_; }
+    constexpr const char* function_name() const { return function_; }
+
+private:
+    const char* file_ = "";
+    const char* function_ = "";
+    unsigned line_ = 0;
+};
 
 /// Base of all exceptions that Pippin throws on purpose.
 class Error : public std::runtime_error {

@@ -22,6 +22,7 @@
 namespace pippin {
 
 struct Variable; // src/tensor/variable.h
+struct Operand;
 
 /// A dtype and a device for creation functions; unset fields take the defaults (float32, or the
 /// dtype of the data; default_device()).
@@ -111,10 +112,10 @@ public:
     /// Shape must be equal, dtype and device are converted to this tensor's. Raises on a leaf that
     /// requires grad unless inside NoGrad, as PyTorch does.
     Tensor& assign_(const Tensor& value, Site site = Site::current());
-    Tensor& operator+=(const Tensor& o);
-    Tensor& operator-=(const Tensor& o);
-    Tensor& operator*=(const Tensor& o);
-    Tensor& operator/=(const Tensor& o);
+    Tensor& operator+=(const Operand& o);
+    Tensor& operator-=(const Operand& o);
+    Tensor& operator*=(const Operand& o);
+    Tensor& operator/=(const Operand& o);
     Tensor& zero_();
     Tensor& fill_(double value);
     /// Writes `value` (broadcast) into the part that the index names.

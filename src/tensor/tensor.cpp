@@ -228,10 +228,10 @@ Tensor& Tensor::assign_(const Tensor& value, Site site) {
     return *this;
 }
 
-Tensor& Tensor::operator+=(const Tensor& o) { return assign_(*this + o); }
-Tensor& Tensor::operator-=(const Tensor& o) { return assign_(*this - o); }
-Tensor& Tensor::operator*=(const Tensor& o) { return assign_(*this * o); }
-Tensor& Tensor::operator/=(const Tensor& o) { return assign_(*this / o); }
+Tensor& Tensor::operator+=(const Operand& o) { return assign_(*this + o, o.site); }
+Tensor& Tensor::operator-=(const Operand& o) { return assign_(*this - o, o.site); }
+Tensor& Tensor::operator*=(const Operand& o) { return assign_(*this * o, o.site); }
+Tensor& Tensor::operator/=(const Operand& o) { return assign_(*this / o, o.site); }
 Tensor& Tensor::zero_() { return fill_(0); }
 Tensor& Tensor::fill_(double value) { return assign_(full_like(*this, value)); }
 
