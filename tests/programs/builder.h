@@ -130,11 +130,13 @@ inline std::uint64_t bits_of(double x) {
     return u;
 }
 
+/// `place`: for each access the number of its buffer, where they are not one each.
 inline void run(cpu::ProgramKernel& kernel, std::vector<Buffer>& buffers,
-                const std::vector<std::uint64_t>& scalars) {
+                const std::vector<std::uint64_t>& scalars,
+                const std::vector<std::size_t>& place = {}) {
     std::vector<void*> pointers;
-    for (auto& b : buffers)
-        pointers.push_back(b.data());
+    for (std::size_t a = 0; a < buffers.size(); ++a)
+        pointers.push_back(buffers[place.empty() ? a : place[a]].data());
     const cpu::ProgramKernel::Run r{-1, pointers.data()};
     kernel.run(std::span(&r, 1), scalars);
 }

@@ -23,7 +23,7 @@ DType register_type(DType t) {
     return is_half(t) ? DType::Float32 : t;
 }
 
-double unit(DType t) { return t == DType::Float64 ? 1.2e-16 : 6e-8; }
+double unit(DType t) { return t == DType::Float64 ? 2.3e-16 : 1.2e-7; }
 
 // To the precision of the register.
 double settle(double x, DType t) {
@@ -174,28 +174,28 @@ Value unary(const Instr& i, const Value& a, DType from) {
         case Opcode::Round:
             return steps([](double y) { return std::nearbyint(y); });
         case Opcode::Exp:
-            return smooth([](double y) { return std::exp(y); }, {4, 4});
+            return smooth([](double y) { return std::exp(y); }, {2.5, 2});
         case Opcode::Log:
-            return smooth([](double y) { return std::log(y); }, {4, 4});
+            return smooth([](double y) { return std::log(y); }, {2.5, 2});
         case Opcode::Sqrt:
-            return smooth([](double y) { return std::sqrt(y); }, {2, 2});
+            return smooth([](double y) { return std::sqrt(y); }, {1, 1});
         case Opcode::Rsqrt:
-            return smooth([](double y) { return 1 / std::sqrt(y); }, {4, 4});
+            return smooth([](double y) { return 1 / std::sqrt(y); }, {2, 2});
         case Opcode::Reciprocal:
-            return smooth([](double y) { return 1 / y; }, {2, 2});
+            return smooth([](double y) { return 1 / y; }, {1, 1});
         case Opcode::Tanh:
-            return smooth([](double y) { return std::tanh(y); }, {7, 4});
+            return smooth([](double y) { return std::tanh(y); }, {3.6, 2});
         case Opcode::Sigmoid:
-            return smooth([](double y) { return 1 / (1 + std::exp(-y)); }, {6, 4});
+            return smooth([](double y) { return 1 / (1 + std::exp(-y)); }, {3, 2});
         case Opcode::Erf:
-            return smooth([](double y) { return std::erf(y); }, {8, 4});
+            return smooth([](double y) { return std::erf(y); }, {4, 2});
         case Opcode::Sin: {
-            Value v = floating(std::sin(x), std::min(e, 2.0), t, 4);
+            Value v = floating(std::sin(x), e < kInf ? std::min(e, 2.0) : kInf, t, 2);
             v.error += std::isfinite(x) ? unit(t) * 0.1 : 0;
             return v;
         }
         case Opcode::Cos: {
-            Value v = floating(std::cos(x), std::min(e, 2.0), t, 4);
+            Value v = floating(std::cos(x), e < kInf ? std::min(e, 2.0) : kInf, t, 2);
             v.error += std::isfinite(x) ? unit(t) * 0.1 : 0;
             return v;
         }
@@ -288,7 +288,7 @@ Value binary(const Instr& i, const Value& a, const Value& b, DType from) {
                 for (const double p : {x - ex, x + ex})
                     for (const double q : {y - ey, y + ey})
                         slack = std::max(slack, std::abs(std::pow(p, q) - r));
-            if (!known && !std::isfinite(slack)) slack = kInf;
+            if (!known && (!std::isfinite(slack) || (x < 0 && ey > 0))) slack = kInf;
             return floating(r, slack, t, 4);
         }
         case Opcode::Remainder: {

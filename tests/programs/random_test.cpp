@@ -128,9 +128,35 @@ class Generator {
         int begin = 0, end = b_.p.rank;
         if (kept && b_.p.form == Form::RowReduce) end = b_.p.split;
         if (kept && b_.p.form == Form::ColReduce) begin = b_.p.split;
+        if (writes && b_.p.form == Form::Map && pick(2)) {
+            const std::int32_t shared = add_update_in_place();
+            if (shared >= 0) return shared;
+        }
         std::int64_t offset = 0;
-        const auto s = layout(begin, end, !writes, offset);
-        return b_.access(t, s, writes, offset);
+        const bool may_repeat = !writes && pick(2);
+        const auto s = layout(begin, end, may_repeat, offset);
+        const std::int32_t a = b_.access(t, s, writes, offset);
+        if (!writes && !may_repeat && !kept) distinct_.push_back(a);
+        return a;
+    }
+
+    // A store into the memory of a load that has no two points at one element.
+    std::int32_t add_update_in_place() {
+        if (distinct_.empty()) return -1;
+        const std::int32_t from = distinct_.back();
+        distinct_.pop_back();
+        const plan::Access in = b_.p.accesses[static_cast<std::size_t>(from)];
+        bool is_memory = false;
+        for (const auto& i : b_.p.body)
+            is_memory = is_memory || (i.op == Opcode::Load && i.aux == from);
+        if (!is_memory) return -1;
+        DType t = memory_type();
+        while (size_of(t) != size_of(in.dtype))
+            t = memory_type();
+        std::vector<std::int64_t> s(in.strides.begin(), in.strides.begin() + b_.p.rank);
+        const std::int32_t a = b_.access(t, s, true, in.offset);
+        b_.p.accesses.back().alias_of = from;
+        return a;
     }
 
     DType memory_type() {
@@ -287,6 +313,7 @@ class Generator {
     std::mt19937_64 random_;
     Builder b_;
     std::vector<Reg> regs_;
+    std::vector<std::int32_t> distinct_;  // loads that a store may overwrite
 };
 
 void check_seed(std::uint64_t seed, std::int64_t& checked, std::int64_t& unknown) {
@@ -296,12 +323,18 @@ void check_seed(std::uint64_t seed, std::int64_t& checked, std::int64_t& unknown
     const auto scalars = g.scalars();
     const auto expected = interpret(p, before, scalars);
 
+    // Updates in place run in the buffer of what they update.
+    std::vector<std::size_t> place(p.accesses.size());
+    for (std::size_t a = 0; a < place.size(); ++a)
+        place[a] =
+            p.accesses[a].alias_of >= 0 ? static_cast<std::size_t>(p.accesses[a].alias_of) : a;
+
     cpu::ProgramKernel kernel(p);
     std::vector<Buffer> first;
     for (int threads = 1; threads <= 3; ++threads) {
         set_num_threads(threads);
         auto after = before;
-        run(kernel, after, scalars);
+        run(kernel, after, scalars, place);
         if (threads == 1) {
             first = after;
             continue;
@@ -316,9 +349,9 @@ void check_seed(std::uint64_t seed, std::int64_t& checked, std::int64_t& unknown
     for (std::size_t a = 0; a < before.size(); ++a)
         written.emplace_back(before[a].size() / size_of(p.accesses[a].dtype), false);
     for (const auto& e : expected) {
-        const std::string difference = compare(e, first[e.access]);
+        const std::string difference = compare(e, first[place[e.access]]);
         ASSERT_TRUE(difference.empty()) << "seed " << seed << ": " << difference << '\n' << p.str();
-        written[e.access][static_cast<std::size_t>(e.element)] = true;
+        written[place[e.access]][static_cast<std::size_t>(e.element)] = true;
         ++checked;
         unknown += !std::isfinite(e.value.error);
     }

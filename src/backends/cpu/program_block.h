@@ -30,8 +30,7 @@ struct Step {
         ExpandRows,  ///< one value a row to the whole block, by copy()
         ExpandColumns,
         ReduceRows,  ///< by `reducer`; b: room for the companion
-        Check,       ///< register a, for CheckIndex instruction `aux`
-        StoreBack    ///< register a to direct store `aux` where it was redirected
+        Check        ///< register a, for check `aux`
     };
     Kind kind = Kind::Call;
     Count count = Count::Full;
@@ -45,7 +44,6 @@ struct Step {
 /// A slot that points straight into a view's buffer.
 struct Direct {
     std::int16_t slot = 0;
-    std::int16_t store = -1;  ///< number of a direct store, which may be redirected to scratch
     std::int32_t view = 0;
     std::uint8_t element = 4;  ///< bytes
     Count count = Count::Full;
@@ -89,12 +87,6 @@ struct BlockProgram {
         std::int32_t index;
     };
     std::vector<Argument> arguments;
-    struct Conflict {
-        std::int16_t store;
-        std::int32_t store_view, load_view;
-    };
-    std::vector<Conflict>
-        conflicts;  ///< stores that must not go straight to a buffer that is still read
     struct Check {
         Reg type;
         std::int32_t name;  ///< of Program::index_ops
@@ -165,7 +157,6 @@ class Frame {
     std::byte* scratch_;
     void** reg_;
     std::byte** base_;
-    std::uint8_t* redirected_;
     std::int64_t* row_offset_;
     Piece* runs_;
     const std::int64_t* moved_ = nullptr;

@@ -69,17 +69,14 @@ Frame::Frame(const BlockProgram& program, std::span<const std::uint64_t> scalars
     const std::size_t slots = p_.slot_offsets.size(), views = p_.views.size();
     const std::size_t runs =
         p_.needs_runs ? static_cast<std::size_t>(p_.tile ? p_.block_rows : 1) : std::size_t{1};
-    const std::size_t stores = p_.block_direct.size() + 1;
-    const std::size_t table = round_up(slots * sizeof(void*) + views * (sizeof(void*) + 8) +
-                                       runs * sizeof(Piece) + stores);
+    const std::size_t table =
+        round_up(slots * sizeof(void*) + views * (sizeof(void*) + 8) + runs * sizeof(Piece));
     std::byte* memory = thread_scratch(table + p_.scratch_bytes);
     scratch_ = memory + table;
     reg_ = reinterpret_cast<void**>(memory);
     base_ = reinterpret_cast<std::byte**>(reg_ + slots);
     row_offset_ = reinterpret_cast<std::int64_t*>(base_ + views);
     runs_ = reinterpret_cast<Piece*>(row_offset_ + views);
-    redirected_ = reinterpret_cast<std::uint8_t*>(runs_ + runs);
-    std::memset(redirected_, 0, stores);
     for (std::size_t s = 0; s < slots; ++s)
         reg_[s] =
             p_.slot_offsets[s] == BlockProgram::kNowhere ? scratch_ : scratch_ + p_.slot_offsets[s];
@@ -107,16 +104,6 @@ void Frame::bind(void* const* pointers, std::int64_t columns, const std::int64_t
     bound_row_ = -1;
     piece_ = p_.piece(columns);
     pieces_ = piece_ ? (columns + piece_ - 1) / piece_ : 0;
-    for (const auto& c : p_.conflicts)
-        redirected_[c.store] = 0;
-    for (const auto& c : p_.conflicts) {
-        const bool same = base_[c.store_view] == base_[c.load_view];
-        redirected_[c.store] = redirected_[c.store] || same;
-    }
-    if (!p_.conflicts.empty())
-        for (const auto& d : p_.block_direct)
-            if (d.store >= 0 && redirected_[d.store])
-                reg_[d.slot] = scratch_ + p_.slot_offsets[static_cast<std::size_t>(d.slot)];
     if (p_.setup.empty() && p_.setup_direct.empty()) return;
     count_[1] = p_.block_rows;
     count_[2] = columns_;
@@ -136,7 +123,6 @@ void Frame::run(std::int64_t unit) {
         count_[3] = count_[1] * columns_;
         if (p_.needs_runs) find_runs();
         for (const auto& d : p_.block_direct) {
-            if (d.store >= 0 && redirected_[d.store]) continue;
             reg_[d.slot] = base_[d.view] +
                            row_ * p_.views[static_cast<std::size_t>(d.view)].linear * d.element;
         }
@@ -158,7 +144,6 @@ void Frame::run(std::int64_t unit) {
             execute(p_.row);
         }
         for (const auto& d : p_.block_direct) {
-            if (d.store >= 0 && redirected_[d.store]) continue;
             reg_[d.slot] = base_[d.view] + (row_offset_[d.view] + column_) * d.element;
         }
     }
@@ -291,16 +276,6 @@ void Frame::execute_other(const Step& s) {
                                            ? static_cast<const std::int64_t*>(reg_[s.a])[at]
                                            : static_cast<const std::int32_t*>(reg_[s.a])[at];
             bad_ = {true, c.name, value, c.low, c.high};
-            break;
-        }
-        case Step::Kind::StoreBack: {
-            const auto& d = p_.block_direct[static_cast<std::size_t>(s.aux)];
-            if (!redirected_[d.store]) break;
-            const std::int64_t at = !p_.tile                 ? row_offset_[d.view] + column_
-                                    : d.count == Count::Full ? row_ * columns_
-                                                             : row_;
-            const auto n = static_cast<std::size_t>(count_[static_cast<int>(d.count)]);
-            std::memcpy(base_[d.view] + at * d.element, reg_[s.a], n * d.element);
             break;
         }
     }

@@ -64,7 +64,8 @@ std::vector<View> make_views(const Program& p, std::size_t reductions, const Gro
                              const Group* rows, const std::vector<std::int64_t>& columns) {
     std::vector<View> views;
     for (std::size_t a = 0; a < p.accesses.size(); ++a) {
-        View v{p.accesses[a].dtype, p.accesses[a].offset, {}, {}, columns[a]};
+        View v{p.accesses[a].dtype, p.accesses[a].offset,  {}, {},
+               columns[a],          p.accesses[a].alias_of};
         if (base) v.base = base->strides[a];
         if (rows) v.row = rows->strides[a];
         views.push_back(std::move(v));

@@ -17,8 +17,9 @@ std::int64_t count_of(const Extents& extents);
 struct View {
     DType dtype = DType::Float32;
     std::int64_t offset = 0;
-    Extents base, row;        ///< strides of the base dims and of the row dims
-    std::int64_t column = 0;  ///< stride of the columns
+    Extents base, row;           ///< strides of the base dims and of the row dims
+    std::int64_t column = 0;     ///< stride of the columns
+    std::int32_t alias_of = -1;  ///< the loaded view whose memory this store may share
     bool operator==(const View&) const = default;
 };
 
