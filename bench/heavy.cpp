@@ -8,11 +8,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <ctime>
 #include <random>
 
 #include "backends/cpu/geometry.h"
 #include "backends/cpu/heavy.h"
+#include "backends/cpu/system.h"
 #include "backends/cpu/threads.h"
 #include "graph/build.h"
 #include "graph/ops/records.h"
@@ -41,17 +43,17 @@ struct Timing {
     plan::HeavyLaunch launch;
     double flops = 0, bytes = 0;
     std::unique_ptr<cpu::HeavyKernel> kernel;
-    std::vector<std::vector<char>> memory;
     std::vector<void*> operands;
     void* output = nullptr;
     int repeats = 1;
     std::vector<double> times;
 };
 
-void* aligned(std::vector<char>& block, std::size_t bytes) {
-    block.resize(bytes + 64);
-    const auto a = reinterpret_cast<std::uintptr_t>(block.data());
-    return reinterpret_cast<void*>((a + 63) & ~std::uintptr_t{63});
+// Memory as tensors have it, never given back.
+void* allocate(std::size_t bytes) {
+    void* data = cpu::allocate_pages(std::max<std::size_t>(bytes, 64));
+    std::memset(data, 0, bytes);
+    return data;
 }
 
 class Bench {
@@ -93,7 +95,7 @@ class Bench {
         l.epilogue.activation = activation;
         t.kernel = cpu::make_heavy(l);
         fill(t);
-        t.kernel->scratch = aligned(t.memory.emplace_back(), t.kernel->scratch_bytes);
+        t.kernel->scratch = allocate(t.kernel->scratch_bytes);
         timings_.push_back(std::move(t));
     }
 
@@ -165,7 +167,7 @@ class Bench {
         std::mt19937 gen(1);
         for (const plan::Operand& o : t.launch.operands) {
             t.bytes += static_cast<double>(cpu::bytes_of(o));
-            void* data = aligned(t.memory.emplace_back(), cpu::bytes_of(o));
+            void* data = allocate(cpu::bytes_of(o));
             for (std::int64_t i = 0; i < o.shape.numel(); ++i) {
                 const float v = static_cast<float>(gen() % 2001) / 1000.f - 1.f;
                 if (dtype_ == DType::BFloat16) static_cast<BFloat*>(data)[i] = BFloat(v);
@@ -174,7 +176,7 @@ class Bench {
             t.operands.push_back(data);
         }
         t.bytes += static_cast<double>(cpu::bytes_of(t.launch.output));
-        t.output = aligned(t.memory.emplace_back(), cpu::bytes_of(t.launch.output));
+        t.output = allocate(cpu::bytes_of(t.launch.output));
     }
 
     std::string filter_;
@@ -214,6 +216,9 @@ int main(int argc, char** argv) {
     b.conv("cifar conv 3-6 5x5", 64, 3, 32, 6, 5, 1, 0, false);
     b.conv("mnist conv 1-32 3x3", 64, 1, 28, 32, 3, 1, 1, false);
     b.conv("cifar conv 16-16 3x3", 64, 16, 32, 16, 3, 1, 1, true);
+
+    b.conv("cifar conv 8-32 3x3", 64, 8, 16, 32, 3, 1, 1, true);
+    b.conv("cifar conv 4-10 5x5", 64, 4, 16, 10, 5, 1, 2, true);
 
     b.conv("resnet conv 3-64 7x7 s2", 16, 3, 224, 64, 7, 2, 3, false);
     b.pool("resnet pool 64x112 3x3 s2", 16, 64, 112, 3, 2, 1);
