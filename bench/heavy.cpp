@@ -238,6 +238,11 @@ int main(int argc, char** argv) {
     b.add("resnet50 pool global", ops::kAdaptiveAvgPool2d, {1, 1}, {{16, 2048, 7, 7}}, 0);
     b.add("resnet50 pool global grad", ops::kAdaptiveAvgPool2dGrad, {7, 7}, {{16, 2048, 1, 1}}, 0);
     b.linear("resnet50 linear 2048-1000", 16, 2048, 1000, Activation::None);
+    for (const std::int64_t size : {32, 64, 128, 256, 352, 512, 1024})
+        b.linear(fmt::format("square {}", size), size, size, size, Activation::None);
+    b.linear("mlp 128x784-256", 128, 784, 256, Activation::Relu);
+    b.linear("mlp 32x512-512", 32, 512, 512, Activation::Relu);
+    b.linear("vit 3152x192-576", 3152, 192, 576, Activation::None);
     b.run(rounds);
     return 0;
 }

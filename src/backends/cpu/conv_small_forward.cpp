@@ -10,8 +10,8 @@
 #define HWY_TARGET_INCLUDE "backends/cpu/conv_small_forward.cpp"
 #include "hwy/foreach_target.h"
 // After foreach_target:
+#include "backends/cpu/activation-inl.h"
 #include "backends/cpu/lanes-inl.h"
-#include "backends/cpu/vec_math.h"
 #include "backends/cpu/weave-inl.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
@@ -95,24 +95,6 @@ void fill(const SmallConv& s, const float* x_image, int64_t r0, int64_t r1, floa
         const bool last = i + 1 == rows || h + 1 == s.g.h;
         if (h >= 0 && h < s.g.h) split_row(s, x_image + h * s.g.w * s.g.ci, to, last);
     }
-}
-
-// --- activations ---
-
-HWY_INLINE V activated(D d, V v, plan::Activation activation) {
-    switch (activation) {
-        case plan::Activation::None:
-            break;
-        case plan::Activation::Relu:
-            return hn::IfThenZeroElse(hn::Lt(v, hn::Zero(d)), v);
-        case plan::Activation::Tanh:
-            return vec_tanh(d, v);
-        case plan::Activation::Gelu: {
-            const V e = vec_erf(d, hn::Mul(v, hn::Set(d, 0.70710678f)));
-            return hn::Mul(hn::Mul(v, hn::Set(d, 0.5f)), hn::Add(e, hn::Set(d, 1.0f)));
-        }
-    }
-    return v;
 }
 
 // --- vectors along output channels ---

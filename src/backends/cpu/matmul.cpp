@@ -5,6 +5,8 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/geometry.h"
 #include "backends/cpu/heavy.h"
+#include "backends/cpu/matmul_small.h"
+#include "backends/cpu/matmul_view.h"
 #include "backends/cpu/onednn.h"
 #include "backends/cpu/threads.h"
 #include "graph/ops/records.h"
@@ -16,18 +18,6 @@ namespace {
 using onednn::Call;
 using onednn::Desc;
 using onednn::Dims;
-
-// A matrix operand with its transposition folded into the strides: [batch..., rows, columns].
-plan::Operand folded(const plan::Operand& o, bool transposed) {
-    plan::Operand f = o;
-    if (transposed) {
-        const int r = o.shape.rank();
-        std::swap(f.shape[r - 2], f.shape[r - 1]);
-        std::swap(f.strides[static_cast<std::size_t>(r - 2)],
-                  f.strides[static_cast<std::size_t>(r - 1)]);
-    }
-    return f;
-}
 
 // A dim that repeats (stride 0) is an extent of 1 to oneDNN, which broadcasts it.
 Desc matrix_desc(const plan::Operand& o, bool may_broadcast) {
@@ -55,8 +45,8 @@ class OneDnnMatmul : public HeavyKernel {
   public:
     explicit OneDnnMatmul(const plan::HeavyLaunch& launch)
         : rest_(launch, launch.output.shape.rank() - 1) {
-        const plan::Operand a = folded(launch.operands[0], graph::ops::trans_a(launch.attrs));
-        const plan::Operand b = folded(launch.operands[1], graph::ops::trans_b(launch.attrs));
+        const plan::Operand a = matrix_a(launch);
+        const plan::Operand b = matrix_b(launch);
         const plan::Operand& c = launch.output;
         bias_ = launch.epilogue.bias;
         residual_ = launch.epilogue.residual;
@@ -122,8 +112,8 @@ template <class T, class A>
 class PlainMatmul : public HeavyKernel {
   public:
     explicit PlainMatmul(const plan::HeavyLaunch& launch)
-        : a_(folded(launch.operands[0], graph::ops::trans_a(launch.attrs))),
-          b_(folded(launch.operands[1], graph::ops::trans_b(launch.attrs))),
+        : a_(matrix_a(launch)),
+          b_(matrix_b(launch)),
           c_(launch.output),
           rest_(launch, launch.output.shape.rank() - 1) {}
 
@@ -219,6 +209,7 @@ plan::HeavyLaunch normalised(const plan::HeavyLaunch& launch, bool widen, bool* 
 }
 
 std::unique_ptr<HeavyKernel> make_onednn(const plan::HeavyLaunch& launch) {
+    if (auto small = make_matmul_small(launch)) return small;
     return std::make_unique<OneDnnMatmul>(launch);
 }
 

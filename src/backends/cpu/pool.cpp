@@ -15,23 +15,58 @@ namespace {
 
 using std::int64_t;
 
-MaxWindow window_of(const PoolGeometry& g) {
-    MaxWindow m{};
-    m.h = g.h, m.w = g.w, m.c = g.c, m.oh = g.oh, m.ow = g.ow;
-    for (int d = 0; d < 2; ++d) {
-        m.kernel[d] = g.kernel[d];
-        m.stride[d] = g.stride[d];
-        m.pad[d] = g.pad[d];
-        m.dilation[d] = g.dilation[d];
+// A max pooling's window, with the tables that the rows read.
+struct MaxTables {
+    MaxWindow window{};
+    std::vector<Taps> taps[2];
+    std::vector<Cover> covers[2];
+    std::vector<Covers> covers_of[2];
+
+    explicit MaxTables(const PoolGeometry& g) {
+        window.h = g.h, window.w = g.w, window.c = g.c, window.oh = g.oh, window.ow = g.ow;
+        for (int d = 0; d < 2; ++d) {
+            window.kernel[d] = g.kernel[d];
+            window.stride[d] = g.stride[d];
+            window.pad[d] = g.pad[d];
+            window.dilation[d] = g.dilation[d];
+            fill(d, d == 0 ? g.h : g.w, d == 0 ? g.oh : g.ow);
+        }
+        window.rows = taps[0].data(), window.columns = taps[1].data();
+        window.row_covers = covers_of[0].data(), window.column_covers = covers_of[1].data();
     }
-    return m;
-}
+    MaxTables(const MaxTables&) = delete;
+    MaxTables& operator=(const MaxTables&) = delete;
+
+  private:
+    void fill(int d, int64_t inputs, int64_t outputs) {
+        std::vector<std::vector<Cover>> of(static_cast<std::size_t>(inputs));
+        std::size_t total = 0;
+        for (int64_t o = 0; o < outputs; ++o) {
+            Taps t{0, 0};
+            for (int64_t u = 0; u < window.kernel[d]; ++u) {
+                const int64_t at = o * window.stride[d] - window.pad[d] + u * window.dilation[d];
+                if (at < 0 || at >= inputs) continue;
+                if (t.last == 0) t.first = u;
+                t.last = u + 1;
+                of[static_cast<std::size_t>(at)].push_back({o, u});
+                ++total;
+            }
+            taps[d].push_back(t);
+        }
+        covers[d].reserve(total);
+        for (const auto& list : of) {
+            const Cover* begin = covers[d].data() + covers[d].size();
+            covers[d].insert(covers[d].end(), list.begin(), list.end());
+            covers_of[d].push_back({begin, begin + list.size()});
+        }
+    }
+};
 
 template <class T, class Index>
 class MaxPool : public HeavyKernel {
   public:
     explicit MaxPool(const plan::HeavyLaunch& l)
-        : g_(pool_geometry(l, l.operands[0], l.output)), window_(window_of(g_)) {}
+        : g_(pool_geometry(l, l.operands[0], l.output)), tables_(g_) {}
 
     void run(void* const* operands, void* output) override {
         const T* x = static_cast<const T*>(operands[0]);
@@ -40,13 +75,14 @@ class MaxPool : public HeavyKernel {
         const int64_t work = g_.n * g_.oh * row * g_.kernel[0] * g_.kernel[1];
         parallel_ranges(g_.n * g_.oh, work, [&](int64_t begin, int64_t end, int) {
             for (int64_t i = begin; i < end; ++i)
-                rows_.max(window_, x + i / g_.oh * g_.h * g_.w * g_.c, i % g_.oh, y + i * row);
+                rows_.max(tables_.window, x + i / g_.oh * g_.h * g_.w * g_.c, i % g_.oh,
+                          y + i * row);
         });
     }
 
   private:
     PoolGeometry g_;
-    MaxWindow window_;
+    MaxTables tables_;
     PoolRows<T, Index> rows_ = pool_rows<T, Index>();
 };
 
@@ -55,9 +91,17 @@ template <class T, class Index>
 class MaxPoolGrad : public HeavyKernel {
   public:
     explicit MaxPoolGrad(const plan::HeavyLaunch& l)
-        : g_(pool_geometry(l, l.operands[0], l.operands[1])), window_(window_of(g_)) {
-        reach_ = (g_.kernel[0] - 1) * g_.dilation[0];
-        kept_ = reach_ / g_.stride[0] + 1;
+        : g_(pool_geometry(l, l.operands[0], l.operands[1])), tables_(g_) {
+        x_image_ = g_.h * g_.w * g_.c;
+        y_image_ = g_.oh * g_.ow * g_.c;
+        apart_ = true;
+        exact_ = true;
+        for (int d = 0; d < 2; ++d) {
+            if (g_.dilation[d] != 1 || g_.stride[d] < g_.kernel[d]) apart_ = false;
+            if (g_.stride[d] != g_.kernel[d] || g_.pad[d] != 0) exact_ = false;
+        }
+        if (apart_) return;
+        kept_ = (g_.kernel[0] - 1) * g_.dilation[0] / g_.stride[0] + 1;
         row_bytes_ = align64(static_cast<std::size_t>(g_.ow * g_.c) * sizeof(Index));
         bands_ = num_threads();
         scratch_bytes = static_cast<std::size_t>(bands_ * kept_) * row_bytes_;
@@ -67,41 +111,68 @@ class MaxPoolGrad : public HeavyKernel {
         const T* x = static_cast<const T*>(operands[0]);
         const T* dy = static_cast<const T*>(operands[1]);
         T* dx = static_cast<T*>(output);
+        const int64_t work = 4 * g_.n * x_image_;
+        if (work == 0) return;
+        if (apart_) {
+            parallel_ranges(g_.n * g_.oh, work, [&](int64_t begin, int64_t end, int) {
+                for (int64_t i = begin; i < end; ++i) {
+                    const int64_t n = i / g_.oh;
+                    apart(x + n * x_image_, dy + n * y_image_, i % g_.oh, dx + n * x_image_);
+                }
+            });
+            return;
+        }
         const int64_t total = g_.n * g_.h;
-        if (total == 0 || g_.c * g_.w == 0) return;
-        const int bands = std::min(bands_, threads_for(total, 4 * total * g_.w * g_.c));
-        parallel_threads(
-            bands, [&](int b) { band(x, dy, dx, total * b / bands, total * (b + 1) / bands, b); });
+        const int bands = std::min(bands_, threads_for(total, work));
+        parallel_threads(bands, [&](int b) {
+            overlapping(x, dy, dx, total * b / bands, total * (b + 1) / bands, b);
+        });
     }
 
   private:
-    void band(const T* x, const T* dy, T* dx, int64_t begin, int64_t end, int64_t band) {
+    // An output row writes the input rows from its window to the next one's.
+    void apart(const T* x, const T* dy, int64_t r, T* dx) const {
+        const int64_t row = g_.w * g_.c;
+        const int64_t h0 = r == 0 ? 0 : r * g_.stride[0] - g_.pad[0];
+        const int64_t h1 = r + 1 == g_.oh ? g_.h : (r + 1) * g_.stride[0] - g_.pad[0];
+        for (int64_t h = h0; h < h1; ++h) {
+            // Only what no window covers is to be zeroed.
+            const bool covered = exact_ && h < h0 + g_.kernel[0];
+            const int64_t from = covered ? g_.ow * g_.stride[1] * g_.c : 0;
+            std::fill(dx + h * row + std::min(from, row), dx + (h + 1) * row, T(0));
+        }
+        rows_.max_grad_apart(tables_.window, x, dy, r, dx);
+    }
+
+    void overlapping(const T* x, const T* dy, T* dx, int64_t begin, int64_t end, int band) const {
         std::vector<Index*> ring(static_cast<std::size_t>(kept_));
-        for (int64_t k = 0; k < kept_; ++k)
-            ring[static_cast<std::size_t>(k)] =
-                reinterpret_cast<Index*>(static_cast<char*>(scratch) +
-                                         static_cast<std::size_t>(band * kept_ + k) * row_bytes_);
+        for (std::size_t k = 0; k < ring.size(); ++k)
+            ring[k] = reinterpret_cast<Index*>(static_cast<char*>(scratch) +
+                                               (static_cast<std::size_t>(band) * ring.size() + k) *
+                                                   row_bytes_);
         int64_t image = -1, known = 0;  // output rows below `known` were found
         for (int64_t i = begin; i < end; ++i) {
             const int64_t n = i / g_.h, h = i % g_.h;
-            const int64_t low = h + g_.pad[0] - reach_;
-            const int64_t r0 = low <= 0 ? 0 : (low + g_.stride[0] - 1) / g_.stride[0];
-            const int64_t r1 = std::min(g_.oh, (h + g_.pad[0]) / g_.stride[0] + 1);
-            const T* x_image = x + n * g_.h * g_.w * g_.c;
             if (n != image) image = n, known = 0;
-            for (known = std::max(known, r0); known < r1; ++known)
-                rows_.arg_max(window_, x_image, known,
-                              ring[static_cast<std::size_t>(known % kept_)]);
-            rows_.max_grad(window_, dy + n * g_.oh * g_.ow * g_.c, h, ring.data(), kept_,
+            const Covers covers = tables_.window.row_covers[h];
+            if (covers.begin < covers.end) {
+                known = std::max(known, covers.begin->output);
+                for (; known <= (covers.end - 1)->output; ++known)
+                    rows_.arg_max(tables_.window, x + n * x_image_, known,
+                                  ring[static_cast<std::size_t>(known % kept_)]);
+            }
+            rows_.max_grad(tables_.window, dy + n * y_image_, h, ring.data(), kept_,
                            dx + i * g_.w * g_.c);
         }
     }
 
     PoolGeometry g_;
-    MaxWindow window_;
+    MaxTables tables_;
     PoolRows<T, Index> rows_ = pool_rows<T, Index>();
-    int64_t reach_ = 0, kept_ = 1;
+    int64_t kept_ = 1, x_image_ = 0, y_image_ = 0;
     int bands_ = 1;
+    bool apart_ = false;  ///< no two windows overlap
+    bool exact_ = false;  ///< and they touch each other
     std::size_t row_bytes_ = 0;
 };
 

@@ -13,9 +13,25 @@ struct Ranges {
     const std::int64_t* out_end;
 };
 
+/// Part of a window along one dim: taps [first, last) lie within the input.
+struct Taps {
+    std::int64_t first, last;
+};
+
+/// An output whose window has an input as its tap number `tap`, along one dim.
+struct Cover {
+    std::int64_t output, tap;
+};
+struct Covers {
+    const Cover* begin;
+    const Cover* end;
+};
+
 struct MaxWindow {
     std::int64_t h, w, c, oh, ow;
     std::int64_t kernel[2], stride[2], pad[2], dilation[2];
+    const Taps *rows, *columns;                ///< of each output row and column
+    const Covers *row_covers, *column_covers;  ///< of each input row and column
 };
 
 /// The functions of this machine's instruction set. Index is the signed integer of T's size.
@@ -28,6 +44,8 @@ struct PoolRows {
     /// dx's row `h`. rows[i % count] is what arg_max gave for output row i.
     void (*max_grad)(const MaxWindow& g, const T* dy, std::int64_t h, const Index* const* rows,
                      std::int64_t count, T* dx_row);
+    /// Windows that do not overlap: what y's row `oh` adds to dx, in the windows only.
+    void (*max_grad_apart)(const MaxWindow& g, const T* x, const T* dy, std::int64_t oh, T* dx);
     /// y's row: sums over x's rows [h0, h1) and the columns, times scale[column].
     void (*average)(const T* x, std::int64_t w, std::int64_t c, std::int64_t ow, std::int64_t h0,
                     std::int64_t h1, const Ranges& columns, const T* scale, T* y_row);
