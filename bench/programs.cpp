@@ -1,4 +1,5 @@
-// Fused programs on the processor: bytes per second beside a plain copy of memory, and time per element.
+// Fused programs on the processor: bytes per second beside a plain copy of memory, and time per
+// element.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -27,7 +28,8 @@ struct Builder {
         p.form = form;
         p.rank = static_cast<int>(extents.size());
         p.split = split;
-        for (std::size_t d = 0; d < extents.size(); ++d) p.extents[d] = extents[d];
+        for (std::size_t d = 0; d < extents.size(); ++d)
+            p.extents[d] = extents[d];
     }
     std::int32_t push(Instr i) {
         i.stage = static_cast<std::uint8_t>(stage);
@@ -88,17 +90,20 @@ void run_program(benchmark::State& state, const Builder& b) {
     for (const auto& a : b.p.accesses) {
         std::int64_t last = 0;
         for (int d = 0; d < b.p.rank; ++d)
-            last += a.strides[static_cast<std::size_t>(d)] * (b.p.extents[static_cast<std::size_t>(d)] - 1);
+            last += a.strides[static_cast<std::size_t>(d)] *
+                    (b.p.extents[static_cast<std::size_t>(d)] - 1);
         memory.emplace_back(static_cast<std::size_t>(last) + 1);
         for (std::size_t k = 0; k < memory.back().size(); ++k)
             memory.back()[k] = static_cast<float>((k * 37) % 1001) * 0.002f - 1.0f;
     }
-    for (auto& m : memory) pointers.push_back(m.data());
+    for (auto& m : memory)
+        pointers.push_back(m.data());
     const cpu::ProgramKernel::Run run{-1, pointers.data()};
     const double numbers[] = {0.001, 0.9, 0.999, 1e-8};
     std::vector<std::uint64_t> scalars(4);
     std::memcpy(scalars.data(), numbers, sizeof numbers);
-    for (auto _ : state) kernel.run(std::span(&run, 1), scalars);
+    for (auto _ : state)
+        kernel.run(std::span(&run, 1), scalars);
     const auto elements = static_cast<double>(b.p.outer() * b.p.inner());
     state.counters["GB/s"] = benchmark::Counter(static_cast<double>(b.read + b.written) * 1e-9,
                                                 benchmark::Counter::kIsIterationInvariantRate);
@@ -111,7 +116,8 @@ void copy(benchmark::State& state) {
     std::vector<float> a(static_cast<std::size_t>(n), 1.0f), b(a.size());
     for (auto _ : state)
         cpu::parallel_ranges(n, n, [&](std::int64_t begin, std::int64_t end, int) {
-            std::memcpy(b.data() + begin, a.data() + begin, static_cast<std::size_t>(end - begin) * 4);
+            std::memcpy(b.data() + begin, a.data() + begin,
+                        static_cast<std::size_t>(end - begin) * 4);
         });
     state.counters["GB/s"] = benchmark::Counter(static_cast<double>(n) * 8e-9,
                                                 benchmark::Counter::kIsIterationInvariantRate);
@@ -217,7 +223,8 @@ void layer_norm(benchmark::State& state) {
     b.kept = true;
     const auto n = b.constant(1.0 / static_cast<double>(c));
     const auto mean = b.op(Opcode::Mul, sum, n);
-    const auto r = b.op(Opcode::Rsqrt, b.op(Opcode::Add, b.op(Opcode::Mul, m2, n), b.constant(1e-5)));
+    const auto r =
+        b.op(Opcode::Rsqrt, b.op(Opcode::Add, b.op(Opcode::Mul, m2, n), b.constant(1e-5)));
     b.kept = false;
     const auto y = b.op(Opcode::Mul, b.op(Opcode::Sub, x, mean), r);
     b.store(b.op(Opcode::Add, b.op(Opcode::Mul, y, b.load({0, 1})), b.load({0, 1})), {c, 1});
@@ -249,7 +256,8 @@ Builder adam_step(std::int64_t n) {
     const auto one = b.constant(1);
     const auto c1 = b.op(Opcode::Sub, one, b1), c2 = b.op(Opcode::Sub, one, b2);
     const auto m2 = b.op(Opcode::Add, b.op(Opcode::Mul, m, b1), b.op(Opcode::Mul, g, c1));
-    const auto v2 = b.op(Opcode::Add, b.op(Opcode::Mul, v, b2), b.op(Opcode::Mul, b.op(Opcode::Mul, g, g), c2));
+    const auto v2 =
+        b.op(Opcode::Add, b.op(Opcode::Mul, v, b2), b.op(Opcode::Mul, b.op(Opcode::Mul, g, g), c2));
     const auto d = b.op(Opcode::Add, b.op(Opcode::Sqrt, v2), eps);
     const auto p2 = b.op(Opcode::Sub, p, b.op(Opcode::Div, b.op(Opcode::Mul, m2, lr), d));
     b.store(p2, {1});
@@ -266,18 +274,23 @@ void adam_batched(benchmark::State& state) {
     cpu::ProgramKernel kernel(b.p);
     const std::int64_t segments = state.range(0), n = state.range(1);
     std::vector<std::vector<float>> memory;
-    for (std::int64_t s = 0; s < 4 * segments; ++s) memory.emplace_back(static_cast<std::size_t>(n), 0.5f);
+    for (std::int64_t s = 0; s < 4 * segments; ++s)
+        memory.emplace_back(static_cast<std::size_t>(n), 0.5f);
     std::vector<void*> pointers;
     for (std::size_t s = 0; s < static_cast<std::size_t>(segments); ++s)
-        for (const std::size_t k : {0, 1, 2, 3, 0, 2, 3}) pointers.push_back(memory[4 * s + k].data());
+        for (const std::size_t k : {0, 1, 2, 3, 0, 2, 3})
+            pointers.push_back(memory[4 * s + k].data());
     std::vector<cpu::ProgramKernel::Run> runs;
-    for (std::int64_t s = 0; s < segments; ++s) runs.push_back({n, pointers.data() + 7 * s});
+    for (std::int64_t s = 0; s < segments; ++s)
+        runs.push_back({n, pointers.data() + 7 * s});
     const double numbers[] = {0.001, 0.9, 0.999, 1e-8};
     std::vector<std::uint64_t> scalars(4);
     std::memcpy(scalars.data(), numbers, sizeof numbers);
-    for (auto _ : state) kernel.run(runs, scalars);
+    for (auto _ : state)
+        kernel.run(runs, scalars);
     state.counters["s/segment"] = benchmark::Counter(
-        static_cast<double>(segments), benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+        static_cast<double>(segments),
+        benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
 void dropout(benchmark::State& state) {
@@ -317,8 +330,9 @@ void nchw_to_nhwc(benchmark::State& state) {
     run_program(state, b);
 }
 
-BENCHMARK(copy)->Arg(16384)->Arg(1 << 20)->Arg(64 << 20);
-BENCHMARK(saxpy)->Arg(10)->Arg(1000)->Arg(16384)->Arg(1 << 20)->Arg(64 << 20);
+BENCHMARK(copy)->Arg(16384)->Arg(1 << 20)->Arg(3 << 20)->Arg(64 << 20);
+BENCHMARK(saxpy)->Arg(10)->Arg(1000)->Arg(16384)->Arg(1 << 20)->Arg(3 << 20)->Arg(16 << 20)->Arg(
+    64 << 20);
 BENCHMARK(tanh)->Arg(416000);
 BENCHMARK(bias_tanh);
 BENCHMARK_CAPTURE(unary, exp, Opcode::Exp);

@@ -39,6 +39,8 @@ std::int64_t wrap(std::int64_t x, DType t) {
 Value floating(double x, double error, DType t, double ulps) {
     Value v;
     v.f = settle(x, t);
+    // Exact in double and a float: no rounding.
+    if (t == DType::Float32 && ulps == 0.5 && v.f == x) ulps = 0;
     v.error = std::isfinite(x) ? error + ulps * unit(t) * std::abs(x) +
                                      (t == DType::Float32 && ulps > 0 ? 2e-45 : 0)
                                : error;
@@ -534,6 +536,9 @@ class Interpreter {
                     r = binary(i, operand(i.a), operand(i.b), type(i.a));
                 else
                     r = unary(i, operand(i.a), type(i.a));
+                // What may be anything may be NaN, too.
+                if (operand(i.a).error == kInf || (i.b >= 0 && operand(i.b).error == kInf))
+                    r.error = kInf;
         }
         values_[n].push_back(r);
     }

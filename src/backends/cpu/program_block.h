@@ -97,6 +97,7 @@ struct BlockProgram {
         std::int32_t instr;
         std::int16_t slot;
         const Reducer* reducer;
+        std::int32_t mean_of = -1;  ///< a sum that follows from the mean beside that M2, or -1
     };
     std::vector<Reduction> reductions;  ///< of kinds All and Columns: what the caller reduces
 

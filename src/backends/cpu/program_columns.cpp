@@ -1,7 +1,6 @@
 // Reductions of columns: tiles of rows x some columns, whose partial results are merged in an order
 // that does not depend on the threads.
 #include <algorithm>
-#include <cstring>
 
 #include "backends/cpu/program_execute.h"
 #include "backends/cpu/threads.h"
@@ -61,6 +60,7 @@ BadIndex run_columns(const Part& part, const BlockProgram& p, Results& results,
                 const auto rows = static_cast<std::size_t>(frame.rows());
                 for (std::size_t r = 0; r < p.reductions.size(); ++r) {
                     const auto& reduction = p.reductions[r];
+                    if (reduction.mean_of >= 0) continue;
                     const auto reduce =
                         n == 1 ? reduction.reducer->rows : reduction.reducer->columns;
                     reduce(partials->result(r), partials->companion(r), frame.slot(reduction.slot),
@@ -79,26 +79,15 @@ BadIndex run_columns(const Part& part, const BlockProgram& p, Results& results,
         const Tile tile = tile_of(c * chunks);
         const auto n = static_cast<std::size_t>(tile.columns);
         Partials total(p.reductions, n);
-        for (std::int64_t k = 0; k < chunks; ++k) {
-            Partials& part_result = *done[static_cast<std::size_t>(c * chunks + k)];
-            for (std::size_t r = 0; r < p.reductions.size(); ++r) {
-                const auto& reducer = *p.reductions[r].reducer;
-                std::memcpy(total.result(r), part_result.final_result(r),
-                            n * size_of(reducer.result));
-                if (reducer.has_companion)
-                    std::memcpy(total.companion(r), part_result.final_companion(r),
-                                n * size_of(reducer.companion));
-            }
-            if (part_result.total() > 0) total.push(part_result.total());
-        }
+        for (std::int64_t k = 0; k < chunks; ++k)
+            total.push(*done[static_cast<std::size_t>(c * chunks + k)]);
         total.finish();
         for (std::size_t r = 0; r < p.reductions.size(); ++r) {
             const std::size_t which = results.find(p.reductions[r].instr);
             auto* to = static_cast<std::byte*>(results.data(which)) +
                        (tile.base * p.columns + tile.first_column) *
                            static_cast<std::int64_t>(results.element(which));
-            find_convert(dtype_of(p.reductions[r].reducer->result), results.type(which))(
-                to, total.final_result(r), nullptr, nullptr, n);
+            total.write(r, to, results.type(which));
         }
     }
     return first_bad(found);

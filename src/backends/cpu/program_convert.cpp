@@ -268,6 +268,44 @@ Fn splat(std::size_t size) {
     return &splat_loop<std::uint64_t>;
 }
 
+constexpr std::ptrdiff_t kSpread = 16;
+
+// Turns tiles of 4 x 4 elements in registers: in's rows, `from` apart, become out's columns.
+template <class T>
+HWY_INLINE void transpose(T* out, std::ptrdiff_t to, const T* in, std::ptrdiff_t from,
+                          std::ptrdiff_t in_rows, std::ptrdiff_t in_columns) {
+    std::ptrdiff_t r = 0;
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (sizeof(T) == 4) {
+        const hn::Full128<T> d;
+        const hn::Repartition<std::uint64_t, decltype(d)> d64;
+        for (; r + 4 <= in_rows; r += 4) {
+            std::ptrdiff_t c = 0;
+            for (; c + 4 <= in_columns; c += 4) {
+                const T* p = in + r * from + c;
+                const auto r0 = hn::LoadU(d, p), r1 = hn::LoadU(d, p + from);
+                const auto r2 = hn::LoadU(d, p + 2 * from), r3 = hn::LoadU(d, p + 3 * from);
+                const auto a = hn::BitCast(d64, hn::InterleaveLower(d, r0, r1));
+                const auto b = hn::BitCast(d64, hn::InterleaveLower(d, r2, r3));
+                const auto e = hn::BitCast(d64, hn::InterleaveUpper(d, r0, r1));
+                const auto f = hn::BitCast(d64, hn::InterleaveUpper(d, r2, r3));
+                T* q = out + c * to + r;
+                hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, a, b)), d, q);
+                hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, a, b)), d, q + to);
+                hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, e, f)), d, q + 2 * to);
+                hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, e, f)), d, q + 3 * to);
+            }
+            for (; c < in_columns; ++c)
+                for (std::ptrdiff_t k = 0; k < 4; ++k)
+                    out[c * to + r + k] = in[(r + k) * from + c];
+        }
+    }
+#endif
+    for (; r < in_rows; ++r)
+        for (std::ptrdiff_t c = 0; c < in_columns; ++c)
+            out[c * to + r] = in[r * from + c];
+}
+
 template <class T>
 void copy_loop(void* out, Strides2 to, const void* in, Strides2 from, std::size_t rows,
                std::size_t columns) {
@@ -284,11 +322,24 @@ void copy_loop(void* out, Strides2 to, const void* in, Strides2 from, std::size_
                     o[r * to.row + c] = a[r * from.row + c];
         }
     } else if (to.column == 1 && from.column == 0) {
-        for (std::ptrdiff_t r = 0; r < nr; ++r) {
+        std::ptrdiff_t r = 0;
+        if (nc < kSpread && to.row == nc) {
+            // Whole vectors, of which the next row overwrites what is too much.
+            for (; r * nc + kSpread <= nr * nc; ++r) {
+                const T value = a[r * from.row];
+                for (std::ptrdiff_t c = 0; c < kSpread; ++c)
+                    o[r * nc + c] = value;
+            }
+        }
+        for (; r < nr; ++r) {
             const T value = a[r * from.row];
             for (std::ptrdiff_t c = 0; c < nc; ++c)
                 o[r * to.row + c] = value;
         }
+    } else if (to.column == 1 && from.row == 1) {
+        transpose(o, to.row, a, from.column, nc, nr);
+    } else if (to.row == 1 && from.column == 1) {
+        transpose(o, to.column, a, from.row, nr, nc);
     } else if (nc > nr) {
         for (std::ptrdiff_t r = 0; r < nr; ++r)
             for (std::ptrdiff_t c = 0; c < nc; ++c)

@@ -305,32 +305,61 @@ class Emitter {
         add(section, s);
     }
 
-    void reduce(std::size_t n) {
+    // The live M2 of the same values, whose mean gives their sum for nothing; or -1.
+    std::int32_t same_m2(std::size_t n) const {
         const Instr& i = v_.body[n];
-        const Reg reg = v_.type(i.a);
-        const Reducer* reducer = find_reducer(i.op, reg);
+        if (i.op != Opcode::ReduceSum || !is_floating(i.type)) return -1;
+        for (std::size_t k = 0; k < v_.body.size(); ++k) {
+            const Instr& m = v_.body[k];
+            const bool wanted = part_rows() ? v_.live[k] : static_cast<bool>(v_.part.roots[k]);
+            if (m.op == Opcode::ReduceM2 && wanted && v_.value(m.a) == v_.value(i.a) &&
+                m.stage == i.stage && m.type == i.type)
+                return static_cast<std::int32_t>(k);
+        }
+        return -1;
+    }
+    bool part_rows() const { return v_.part.reduce == Part::Reduce::Rows; }
+
+    void reduce(std::size_t n) {
+        if (reduced_[n]) return;
+        reduced_[n] = true;
+        const Instr& i = v_.body[n];
+        const Reducer* reducer = find_reducer(i.op, v_.type(i.a));
         if (!reducer) unsupported(i);
-        const std::int16_t operand = full(i.a);
-        if (v_.part.reduce != Part::Reduce::Rows) {
-            p_.reductions.push_back({static_cast<std::int32_t>(n), operand, reducer});
+        const std::int32_t m2 = same_m2(n);
+        if (m2 >= 0) reduce(at(m2));
+        if (!part_rows()) {
+            std::int32_t mean_of = -1;
+            for (std::size_t r = 0; r < p_.reductions.size(); ++r)
+                if (m2 >= 0 && p_.reductions[r].instr == m2) mean_of = static_cast<std::int32_t>(r);
+            p_.reductions.push_back({static_cast<std::int32_t>(n), full(i.a), reducer, mean_of});
+            return;
+        }
+        if (m2 >= 0) {
+            Instr count;
+            count.type = i.type;
+            count.imm = static_cast<double>(p_.columns);
+            const std::int16_t factor = new_slot(8, Count::One, true);
+            p_.constants.push_back({factor, constant_bits(count)});
+            slot_[n] = new_slot(size_of(reducer->result), Count::Rows, false);
+            add(Section::Block, call(find_function(Opcode::Mul, reducer->result, 2), Count::Rows,
+                                     slot_[n], companion_[at(m2)], factor));
             return;
         }
         Step s;
         s.kind = Step::Kind::ReduceRows;
         s.count = Count::Rows;
         s.reducer = reducer;
-        s.a = operand;
+        s.a = full(i.a);
         s.out = new_slot(size_of(reducer->result), Count::Rows, false);
         if (reducer->has_companion) s.b = new_slot(size_of(reducer->companion), Count::Rows, false);
+        companion_[n] = s.b;
         add(Section::Block, s);
         slot_[n] = s.out;
-        if (reducer->result != reg_of(i.type)) {
-            const std::int16_t out = new_slot(size_of(reg_of(i.type)), Count::Rows, false);
-            add(Section::Block,
-                call(find_convert(dtype_of(reducer->result), dtype_of(reg_of(i.type))), Count::Rows,
-                     out, s.out));
-            slot_[n] = out;
-        }
+        if (reducer->result == reg_of(i.type)) return;
+        slot_[n] = new_slot(size_of(reg_of(i.type)), Count::Rows, false);
+        add(Section::Block, call(find_convert(dtype_of(reducer->result), dtype_of(reg_of(i.type))),
+                                 Count::Rows, slot_[n], s.out));
     }
 
     void store(std::size_t n) {
@@ -414,6 +443,8 @@ class Emitter {
     void emit() {
         slot_.assign(v_.body.size(), -1);
         expanded_.assign(v_.body.size(), -1);
+        companion_.assign(v_.body.size(), 0);
+        reduced_.assign(v_.body.size(), false);
 
         new_slot(64, Count::One, true);  // slot 0 stands for operands that are not there
 
@@ -431,7 +462,7 @@ class Emitter {
             } else if (i.op == Opcode::Store) {
                 if (v_.part.roots[n]) store(n);
             } else if (plan::is_reduction(i.op)) {
-                if (v_.part.reduce == Part::Reduce::Rows || v_.part.roots[n]) reduce(n);
+                if (part_rows() || v_.part.roots[n]) reduce(n);
             } else {
                 compute(n);
             }
@@ -458,7 +489,9 @@ class Emitter {
     const Values& v_;
     Code code_;
     std::vector<std::int16_t> slot_, expanded_;  // of each value
-    std::map<std::int16_t, bool> taken_;         // registers that are a buffer already
+    std::vector<std::int16_t> companion_;        // of reductions
+    std::vector<bool> reduced_;
+    std::map<std::int16_t, bool> taken_;  // registers that are a buffer already
 };
 
 }  // namespace

@@ -129,8 +129,9 @@ void* Partials::at(std::size_t reduction, std::size_t level, bool companion) {
 void Partials::merge_top() {
     const std::size_t a = depth_ - 2, b = depth_ - 1;
     for (std::size_t r = 0; r < reductions_.size(); ++r)
-        reductions_[r].reducer->merge(at(r, a, false), at(r, a, true), at(r, b, false),
-                                      at(r, b, true), n_, counts_[a], counts_[b]);
+        if (reductions_[r].mean_of < 0)
+            reductions_[r].reducer->merge(at(r, a, false), at(r, a, true), at(r, b, false),
+                                          at(r, b, true), n_, counts_[a], counts_[b]);
     counts_[a] += counts_[b];
     ++ranks_[a];
     --depth_;
@@ -142,6 +143,32 @@ void Partials::push(std::int64_t count) {
     ++depth_;
     while (depth_ >= 2 && ranks_[depth_ - 2] == ranks_[depth_ - 1])
         merge_top();
+}
+
+void Partials::push(Partials& others) {
+    if (others.total() == 0) return;
+    for (std::size_t r = 0; r < reductions_.size(); ++r) {
+        const Reducer& reducer = *reductions_[r].reducer;
+        std::memcpy(result(r), others.at(r, 0, false), n_ * size_of(reducer.result));
+        if (reducer.has_companion)
+            std::memcpy(companion(r), others.at(r, 0, true), n_ * size_of(reducer.companion));
+    }
+    push(others.total());
+}
+
+void Partials::write(std::size_t reduction, void* to, DType type) {
+    const auto& r = reductions_[reduction];
+    if (r.mean_of >= 0) {
+        const void* mean = at(static_cast<std::size_t>(r.mean_of), 0, true);
+        const Fn multiply = find_function(plan::Opcode::Mul, r.reducer->result, 2);
+        const auto count = static_cast<double>(total());
+        const auto count32 = static_cast<float>(total());
+        const bool wide = r.reducer->result == Reg::Float64;
+        multiply(at(reduction, 0, false), mean, wide ? static_cast<const void*>(&count) : &count32,
+                 nullptr, n_);
+    }
+    find_convert(dtype_of(r.reducer->result), type)(to, at(reduction, 0, false), nullptr, nullptr,
+                                                    n_);
 }
 
 void Partials::finish() {

@@ -63,17 +63,19 @@ class Partials {
     void* result(std::size_t reduction) { return at(reduction, depth_, false); }
     void* companion(std::size_t reduction) { return at(reduction, depth_, true); }
     void push(std::int64_t count);
-    /// Merges what is left; the total is at level 0, or the identity when nothing was pushed.
+    /// Takes the total of others that have finished, of later elements.
+    void push(Partials& others);
+    /// Merges what is left; the total is the identity when nothing was pushed.
     void finish();
-    std::int64_t total() const { return depth_ ? counts_[0] : 0; }
-    const void* final_result(std::size_t reduction) { return at(reduction, 0, false); }
-    const void* final_companion(std::size_t reduction) { return at(reduction, 0, true); }
+    /// Writes the n totals of a reduction.
+    void write(std::size_t reduction, void* to, DType type);
     /// Starts again with another number of values, at most the first one.
     void reset(std::size_t n);
 
   private:
     static constexpr std::size_t kLevels = 48;
     void* at(std::size_t reduction, std::size_t level, bool companion);
+    std::int64_t total() const { return depth_ ? counts_[0] : 0; }
     void merge_top();
 
     const std::vector<BlockProgram::Reduction>& reductions_;

@@ -169,11 +169,25 @@ HWY_INLINE R row_value(const T* a, std::size_t n) {
     }
 }
 
+// Rows of at most one vector.
+template <class Op>
+void short_rows(float* r, const float* a, std::size_t rows, std::size_t columns) {
+    const hn::ScalableTag<float> d;
+    const auto mask = hn::FirstN(d, columns);
+    const auto identity = hn::Set(d, Op::template identity<float>());
+    for (std::size_t i = 0; i < rows; ++i, a += columns)
+        r[i] = hn::GetLane(Op::across(d, hn::IfThenElse(mask, load_part(d, a, columns), identity)));
+}
+
 template <class Op, class R, class T>
 void rows_of(void* result, void*, const void* in, std::size_t rows, std::size_t columns,
              std::int64_t) {
     auto* r = static_cast<R*>(result);
     const auto* a = static_cast<const T*>(in);
+    if constexpr (std::is_same_v<T, float>) {
+        if (columns <= hn::Lanes(hn::ScalableTag<float>()))
+            return short_rows<Op>(r, a, rows, columns);
+    }
     for (std::size_t i = 0; i < rows; ++i)
         r[i] = row_value<Op, R>(a + i * columns, columns);
 }
@@ -244,9 +258,8 @@ void few_columns(float* r, const float* a, std::size_t rows, std::size_t columns
     std::memcpy(r, sums, columns * sizeof(float));
 }
 
-// f(d, value, c): the value to reduce, of a vector at column c
-template <class Op, class F>
-HWY_INLINE void many_columns(float* r, const float* a, std::size_t rows, std::size_t columns, F f) {
+template <class Op>
+HWY_INLINE void many_columns(float* r, const float* a, std::size_t rows, std::size_t columns) {
     const hn::ScalableTag<float> d;
     const std::size_t lanes = hn::Lanes(d);
     const Op op{};
@@ -256,10 +269,10 @@ HWY_INLINE void many_columns(float* r, const float* a, std::size_t rows, std::si
         auto s0 = identity, s1 = identity, s2 = identity, s3 = identity;
         const float* p = a + c;
         for (std::size_t i = 0; i < rows; ++i, p += columns) {
-            s0 = op(d, s0, f(d, hn::LoadU(d, p), c));
-            s1 = op(d, s1, f(d, hn::LoadU(d, p + lanes), c + lanes));
-            s2 = op(d, s2, f(d, hn::LoadU(d, p + 2 * lanes), c + 2 * lanes));
-            s3 = op(d, s3, f(d, hn::LoadU(d, p + 3 * lanes), c + 3 * lanes));
+            s0 = op(d, s0, hn::LoadU(d, p));
+            s1 = op(d, s1, hn::LoadU(d, p + lanes));
+            s2 = op(d, s2, hn::LoadU(d, p + 2 * lanes));
+            s3 = op(d, s3, hn::LoadU(d, p + 3 * lanes));
         }
         hn::StoreU(s0, d, r + c);
         hn::StoreU(s1, d, r + c + lanes);
@@ -272,38 +285,20 @@ HWY_INLINE void many_columns(float* r, const float* a, std::size_t rows, std::si
         const float* p = a + c;
         std::size_t i = 0;
         for (; i + 2 <= rows; i += 2, p += 2 * columns) {
-            s0 = op(d, s0, f(d, hn::LoadU(d, p), c));
-            s1 = op(d, s1, f(d, hn::LoadU(d, p + columns), c));
+            s0 = op(d, s0, hn::LoadU(d, p));
+            s1 = op(d, s1, hn::LoadU(d, p + columns));
         }
-        if (i < rows) s0 = op(d, s0, f(d, hn::LoadU(d, p), c));
+        if (i < rows) s0 = op(d, s0, hn::LoadU(d, p));
         hn::StoreU(op(d, s0, s1), d, r + c);
     }
     if (c < columns) {
         auto s0 = identity;
         const float* p = a + c;
         for (std::size_t i = 0; i < rows; ++i, p += columns)
-            s0 = op(d, s0, f(d, load_part(d, p, columns - c), c));
+            s0 = op(d, s0, load_part(d, p, columns - c));
         store_part(s0, d, r + c, columns - c);
     }
 }
-
-struct SameAt {
-    template <class D, class V>
-    HWY_INLINE V operator()(D, V v, std::size_t) const {
-        return v;
-    }
-};
-struct SquaredFromMean {
-    const float* mean;
-    std::size_t columns;
-    template <class D, class V>
-    HWY_INLINE V operator()(D d, V v, std::size_t c) const {
-        const V m = c + hn::Lanes(d) <= columns ? hn::LoadU(d, mean + c)
-                                                : load_part(d, mean + c, columns - c);
-        const V x = hn::Sub(v, m);
-        return hn::Mul(x, x);
-    }
-};
 
 template <class Op, class R, class T>
 void columns_of(void* result, void*, const void* in, std::size_t rows, std::size_t columns,
@@ -314,7 +309,7 @@ void columns_of(void* result, void*, const void* in, std::size_t rows, std::size
         if (columns < kFewColumns)
             few_columns<Op>(r, a, rows, columns);
         else
-            many_columns<Op>(r, a, rows, columns, SameAt{});
+            many_columns<Op>(r, a, rows, columns);
     } else {
         for (std::size_t c = 0; c < columns; ++c)
             r[c] = static_cast<R>(a[c]);
@@ -324,40 +319,91 @@ void columns_of(void* result, void*, const void* in, std::size_t rows, std::size
     }
 }
 
+// Squared deviations in one pass: the sum s of x - k and q of its square, where k is the first row.
+// It is near enough to the mean of a few rows for q - s^2 / rows to lose nothing.
+template <class D, class V>
+HWY_INLINE V deviations(D d, V s, V q, V scale) {
+    const V m2 = hn::NegMulAdd(hn::Mul(s, scale), s, q);
+    return hn::IfThenElse(hn::Lt(m2, hn::Zero(d)), hn::Zero(d), m2);
+}
+
+void m2_of_many(float* m2, float* mean, const float* a, std::size_t rows, std::size_t columns) {
+    const hn::ScalableTag<float> d;
+    const std::size_t lanes = hn::Lanes(d);
+    const auto scale = hn::Set(d, 1.0f / static_cast<float>(rows));
+    std::size_t c = 0;
+    for (; c + 2 * lanes <= columns; c += 2 * lanes) {
+        const auto k0 = hn::LoadU(d, a + c), k1 = hn::LoadU(d, a + c + lanes);
+        auto s0 = hn::Zero(d), s1 = s0, q0 = s0, q1 = s0;
+        const float* p = a + c + columns;
+        for (std::size_t i = 1; i < rows; ++i, p += columns) {
+            const auto x0 = hn::Sub(hn::LoadU(d, p), k0);
+            const auto x1 = hn::Sub(hn::LoadU(d, p + lanes), k1);
+            s0 = hn::Add(s0, x0);
+            s1 = hn::Add(s1, x1);
+            q0 = hn::MulAdd(x0, x0, q0);
+            q1 = hn::MulAdd(x1, x1, q1);
+        }
+        hn::StoreU(hn::MulAdd(s0, scale, k0), d, mean + c);
+        hn::StoreU(hn::MulAdd(s1, scale, k1), d, mean + c + lanes);
+        hn::StoreU(deviations(d, s0, q0, scale), d, m2 + c);
+        hn::StoreU(deviations(d, s1, q1, scale), d, m2 + c + lanes);
+    }
+    for (; c < columns; c += lanes) {
+        const std::size_t n = columns - c < lanes ? columns - c : lanes;
+        const auto k = load_part(d, a + c, n);
+        auto s = hn::Zero(d), q = s;
+        const float* p = a + c + columns;
+        for (std::size_t i = 1; i < rows; ++i, p += columns) {
+            const auto x = hn::Sub(load_part(d, p, n), k);
+            s = hn::Add(s, x);
+            q = hn::MulAdd(x, x, q);
+        }
+        store_part(hn::MulAdd(s, scale, k), d, mean + c, n);
+        store_part(deviations(d, s, q, scale), d, m2 + c, n);
+    }
+}
+
+void m2_of_few(float* m2, float* mean, const float* a, std::size_t rows, std::size_t columns) {
+    HWY_ALIGN float k[16 * kFewColumns];
+    HWY_ALIGN float s[16 * kFewColumns] = {};
+    HWY_ALIGN float q[16 * kFewColumns] = {};
+    const std::size_t wide = 16 * columns, n = rows * columns;
+    for (std::size_t i = 0; i < wide; i += columns)
+        std::memcpy(k + i, a, columns * sizeof(float));
+    for (std::size_t i = 0; i < n; i += wide) {
+        const std::size_t m = n - i < wide ? n - i : wide;
+        for (std::size_t j = 0; j < m; ++j) {
+            const float x = a[i + j] - k[j];
+            s[j] += x;
+            q[j] += x * x;
+        }
+    }
+    fold<Sum>(s, 16, columns);
+    fold<Sum>(q, 16, columns);
+    const float scale = 1.0f / static_cast<float>(rows);
+    for (std::size_t c = 0; c < columns; ++c) {
+        const float deviation = q[c] - s[c] * scale * s[c];
+        mean[c] = k[c] + s[c] * scale;
+        m2[c] = deviation < 0 ? 0 : deviation;
+    }
+}
+
 template <class T>
 void columns_m2(void* result, void* companion, const void* in, std::size_t rows,
                 std::size_t columns, std::int64_t) {
     auto* m2 = static_cast<T*>(result);
     auto* mean = static_cast<T*>(companion);
     const auto* a = static_cast<const T*>(in);
-    columns_of<Sum, T, T>(mean, nullptr, in, rows, columns, 0);
-    const T scale = T{1} / static_cast<T>(rows);
-    for (std::size_t c = 0; c < columns; ++c)
-        mean[c] *= scale;
     if constexpr (std::is_same_v<T, float>) {
-        if (columns >= kFewColumns) {
-            many_columns<Sum>(m2, a, rows, columns, SquaredFromMean{mean, columns});
-            return;
-        }
-        HWY_ALIGN float means[16 * kFewColumns];
-        HWY_ALIGN float sums[16 * kFewColumns];
-        const std::size_t wide = 16 * columns, n = rows * columns;
-        for (std::size_t i = 0; i < wide; ++i)
-            means[i] = mean[i % columns];
-        for (std::size_t i = 0; i < wide; ++i)
-            sums[i] = 0;
-        for (std::size_t i = 0; i < n; i += wide) {
-            const std::size_t m = n - i < wide ? n - i : wide;
-            for (std::size_t j = 0; j < m; ++j) {
-                const float x = a[i + j] - means[j];
-                sums[j] += x * x;
-            }
-        }
-        fold<Sum>(sums, 16, columns);
-        std::memcpy(m2, sums, columns * sizeof(float));
+        if (columns < kFewColumns)
+            m2_of_few(m2, mean, a, rows, columns);
+        else
+            m2_of_many(m2, mean, a, rows, columns);
     } else {
+        columns_of<Sum, T, T>(mean, nullptr, in, rows, columns, 0);
         for (std::size_t c = 0; c < columns; ++c)
-            m2[c] = 0;
+            mean[c] /= static_cast<T>(rows), m2[c] = 0;
         for (std::size_t i = 0; i < rows; ++i)
             for (std::size_t c = 0; c < columns; ++c) {
                 const T x = a[i * columns + c] - mean[c];

@@ -1,7 +1,5 @@
 // Reductions of rows that do not fit into a block. Every stage goes over the row again and computes
 // what it needs; a row is always cut into the same pieces, whoever runs them.
-#include <cstring>
-
 #include "backends/cpu/program_execute.h"
 #include "backends/cpu/threads.h"
 
@@ -30,6 +28,7 @@ void run_units(Frame& frame, const BlockProgram& p, Span units, Partials& partia
         if (p.reductions.empty()) continue;
         for (std::size_t r = 0; r < p.reductions.size(); ++r) {
             const auto& reduction = p.reductions[r];
+            if (reduction.mean_of >= 0) continue;
             reduction.reducer->rows(partials.result(r), partials.companion(r),
                                     frame.slot(reduction.slot), 1,
                                     static_cast<std::size_t>(frame.elements()), frame.position());
@@ -43,8 +42,7 @@ void keep(const BlockProgram& p, Results& results, Partials& partials, std::int6
         const std::size_t which = results.find(p.reductions[r].instr);
         auto* to = static_cast<std::byte*>(results.data(which)) +
                    kept * static_cast<std::int64_t>(results.element(which));
-        find_convert(dtype_of(p.reductions[r].reducer->result), results.type(which))(
-            to, partials.final_result(r), nullptr, nullptr, 1);
+        partials.write(r, to, results.type(which));
     }
 }
 
@@ -70,15 +68,8 @@ BadIndex run_row_parallel(const Part& part, const BlockProgram& p, Results& resu
             found[static_cast<std::size_t>(begin)] = frame.bad();
         });
     Partials total(p.reductions, 1);
-    for (auto& d : done) {
-        for (std::size_t r = 0; r < p.reductions.size(); ++r) {
-            const auto& reducer = *p.reductions[r].reducer;
-            std::memcpy(total.result(r), d.final_result(r), size_of(reducer.result));
-            if (reducer.has_companion)
-                std::memcpy(total.companion(r), d.final_companion(r), size_of(reducer.companion));
-        }
-        total.push(d.total());
-    }
+    for (auto& d : done)
+        total.push(d);
     total.finish();
     keep(p, results, total, kept);
     return first_bad(found);
@@ -118,15 +109,7 @@ BadIndex run_rows(const std::vector<Part>& stages, const std::vector<BlockProgra
                         chunk.reset(1);
                         run_units(frame, p, {u, std::min(units, u + kChunkUnits)}, chunk);
                         chunk.finish();
-                        for (std::size_t r = 0; r < p.reductions.size(); ++r) {
-                            const auto& reducer = *p.reductions[r].reducer;
-                            std::memcpy(total.result(r), chunk.final_result(r),
-                                        size_of(reducer.result));
-                            if (reducer.has_companion)
-                                std::memcpy(total.companion(r), chunk.final_companion(r),
-                                            size_of(reducer.companion));
-                        }
-                        total.push(chunk.total());
+                        total.push(chunk);
                     }
                     total.finish();
                     keep(p, results, total, k);
