@@ -1,6 +1,7 @@
 // Fused programs: from the nodes of a cluster to instructions over ordered, coalesced dims.
 #include <algorithm>
-#include <set>
+#include <bit>
+#include <tuple>
 
 #include "graph/ops/records.h"
 #include "plan/lowering.h"
@@ -266,9 +267,7 @@ public:
           b_(l, q.dims, !q.reduces() ? Form::Map : col_ ? Form::ColReduce : Form::RowReduce) {}
 
     Draft run() {
-        std::vector<std::size_t> order(q_.members.size());
-        for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-        std::sort(order.begin(), order.end(), [&](auto a, auto b) { return q_.members[a] < q_.members[b]; });
+        const std::vector<std::size_t> order = canonical_order();
         std::string name;
         int named = 0;
         for (auto m : order) {
@@ -279,11 +278,52 @@ public:
             else if (named == 9)
                 name += "+...";
         }
-        for (auto o : u_.outputs) store(o);
+        for (auto m : order)
+            if (std::find(u_.outputs.begin(), u_.outputs.end(), q_.members[m]) != u_.outputs.end()) store(q_.members[m]);
         return b_.finish(std::move(name));
     }
 
 private:
+    // By depth, then by what is computed from what: equal expressions over different buffers become equal
+    // programs, however the graph was numbered.
+    std::vector<std::size_t> canonical_order() const {
+        struct Rank {
+            int depth = 0;
+            std::uint64_t hash = 0;
+            std::int32_t id = 0;
+        };
+        std::vector<std::size_t> order(q_.members.size());
+        for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+        std::sort(order.begin(), order.end(), [&](auto a, auto b) { return q_.members[a] < q_.members[b]; });
+        std::vector<Rank> ranks(order.size());
+        for (auto m : order) {
+            const std::int32_t id = q_.members[m];
+            Key k;
+            k.add(reinterpret_cast<std::uintptr_t>(l_.node(id).op));
+            k.add(static_cast<std::uint64_t>(l_.node(id).dtype));
+            int depth = 0;
+            for (auto in : l_[id].in) {
+                while (is_strided_view(l_.node(in)) && !q_.placement(in)) in = l_[in].in[0];
+                const auto at = std::find(q_.members.begin(), q_.members.end(), in);
+                const Node& n = l_.node(in);
+                if (at != q_.members.end()) {
+                    const Rank& r = ranks[static_cast<std::size_t>(at - q_.members.begin())];
+                    depth = std::max(depth, r.depth + 1);
+                    k.add(r.hash);
+                } else {
+                    k.add(n.op == &ops::kFull ? std::bit_cast<std::uint64_t>(ops::full_value(n)) : static_cast<std::uint64_t>(n.dtype));
+                    k.add(static_cast<std::uint64_t>(l_[in].scalar));
+                    k.add(static_cast<std::uint64_t>(n.shape.numel() == 1));
+                }
+            }
+            ranks[m] = {depth, k.a, id};
+        }
+        std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
+            return std::tie(ranks[a].depth, ranks[a].hash) < std::tie(ranks[b].depth, ranks[b].hash);
+        });
+        return order;
+    }
+
     struct Result {
         std::int32_t instr = -1;
         int stage = 0; ///< from which it can be used

@@ -135,7 +135,8 @@ void batch(const Lowering& l, std::vector<Draft>& drafts) {
                 continue;
             bool movable = true;
             for (std::size_t k = i + 1; k <= last && movable; ++k)
-                movable = gone[k] || !touches(drafts[i].writes, drafts[k].reads);
+                movable = gone[k] || (!touches(drafts[i].writes, drafts[k].reads) &&
+                                      !touches(drafts[i].writes, drafts[k].writes));
             if (movable) members.push_back(i);
         }
         if (members.empty()) continue;
@@ -205,7 +206,7 @@ private:
     // Outputs of elementwise programs take over memory that is read here for the last time.
     void share_in_place(std::int32_t step) {
         Draft& d = drafts_[at(step)];
-        if (!d.launch.program || d.launch.program->program.form != Form::Map) return;
+        if (!d.launch.program) return;
         Program& p = d.launch.program->program;
         for (auto& nodes : d.access_nodes) {
             std::vector<char> taken(p.accesses.size(), 0);
@@ -232,6 +233,8 @@ private:
         const Access &out = p.accesses[o], &in = p.accesses[b];
         const std::int32_t from = nodes[b], to = nodes[o];
         if (in.writes || from < 0 || dies_[at(from)] != step) return false;
+        // Full values of a reducing program may be read again in a later stage; kept ones are not.
+        if (p.form != Form::Map && !(only_kept(p, o) && only_kept(p, b))) return false;
         if (in.strides != out.strides || in.offset != out.offset || size_of(in.dtype) != size_of(out.dtype)) return false;
         if (bytes_of(l_, from) != bytes_of(l_, to)) return false;
         if (in_arena(to) ? !in_arena(from)
@@ -243,6 +246,12 @@ private:
         // Or by another segment.
         const Draft& d = drafts_[at(step)];
         return std::count(d.reads.begin(), d.reads.end(), from) == 1;
+    }
+
+    static bool only_kept(const Program& p, std::size_t access) {
+        for (auto& i : p.body)
+            if ((i.op == Opcode::Load || i.op == Opcode::Store) && i.aux == static_cast<std::int32_t>(access) && !i.kept) return false;
+        return true;
     }
 
     bool is_donated(std::int32_t input) const { return std::find(donated_.begin(), donated_.end(), input) != donated_.end(); }

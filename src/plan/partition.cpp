@@ -175,7 +175,9 @@ private:
         if (user_reduces && only_unit_reduced(q)) return false; // full and kept would look the same
         bool continues = false;
         if (n.op->kind == Kind::Elementwise) {
-            if (cover == Cover::Full) {
+            if (is_argument(i)) {
+                if (q.reduces() && !row_form(q) && !user_kept) return false;
+            } else if (cover == Cover::Full) {
                 if (user_kept && !user_reduces) return false;
             } else if (cover != Cover::Kept) {
                 return false;
@@ -321,7 +323,8 @@ private:
                 if (c == q) return true;
                 if (std::exchange(cluster_seen_[static_cast<std::size_t>(c)], 1)) continue;
                 for (auto m : cluster(c).members)
-                    for (auto u : l_[m].users) work.push_back(u);
+                    if (l_[m].stored)
+                        for (auto u : l_[m].users) work.push_back(u);
             }
             // What a program only computes for itself leads nowhere but through the program.
             if (l_[n].clusters.empty())
@@ -330,11 +333,14 @@ private:
         return false;
     }
 
+    // Who waits for q. What q does not store, others compute for themselves.
     std::vector<std::int32_t> outside_users(const Cluster& q) {
         std::vector<std::int32_t> out;
-        for (auto m : q.members)
+        for (auto m : q.members) {
+            if (!l_[m].stored) continue;
             for (auto u : l_[m].users)
                 if (!q.placement(u)) out.push_back(u);
+        }
         return out;
     }
 
@@ -387,8 +393,20 @@ private:
         new_cluster(i);
     }
 
+    // One number made of run-time arguments and constants: as cheap as an argument.
+    bool is_argument(std::int32_t i) const {
+        if (l_.node(i).shape.numel() != 1 || !is_cheap(l_.node(i))) return false;
+        for (auto in : l_[i].in) {
+            while (is_strided_view(l_.node(in))) in = l_[in].in[0];
+            if (!is_inline_source(l_.node(in)) && !(l_[in].input < 0 && l_.node(in).op->kind == Kind::Elementwise && is_argument(in)))
+                return false;
+        }
+        return true;
+    }
+
     bool recompute(std::int32_t i, std::size_t programs) {
         const Node& n = l_.node(i);
+        if (is_argument(i)) return true;
         if (!is_cheap(n) || programs > 4) return false;
         int large = 0, chain = 0;
         for (auto in : l_[i].in) {

@@ -59,7 +59,7 @@ void find_dying(Trace& t) {
     for (std::size_t i = 0; i < t.inputs.size(); ++i) {
         const NodePtr& leaf = t.inputs[i]; // one more reference: this one
         t.input_dies[i] = !kept[leaf->id] && leaf.use_count() == edges[leaf->id] + 1 &&
-                          leaf->value.use_count() == 1 && leaf->value->buffer.use_count() == 1;
+                          leaf->value.use_count() == 1 && !leaf->value->shared;
     }
 }
 

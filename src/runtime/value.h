@@ -42,6 +42,9 @@ struct Value {
     std::size_t bytes = 0;
     plan::Order order = plan::Order::RowMajor;
     std::shared_ptr<Fence> ready; ///< null: ready from the start
+    /// Another Value has the same bytes (or once had): never overwrite them in place. The buffer's own
+    /// count would not tell, since submitted runs hold buffers too.
+    mutable bool shared = false;
 };
 
 } // namespace pippin

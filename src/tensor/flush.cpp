@@ -2,6 +2,7 @@
 #include "tensor/flush.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <list>
 #include <mutex>
 #include <unordered_map>
@@ -132,6 +133,8 @@ std::vector<plan::Target> collect(Variable* extra) {
 
 std::shared_ptr<Compiled> compile(const plan::Trace& t, Device device) {
     plan::Plan p = plan::make_plan(t);
+    static const bool show = std::getenv("PIPPIN_EXPLAIN") != nullptr;
+    if (show) fmt::print(stderr, "{}", p.str());
     auto c = std::make_shared<Compiled>();
     c->outputs = p.outputs;
     for (auto& o : p.outputs)
@@ -170,6 +173,7 @@ void run(plan::Trace& t) {
         const plan::OutputInfo& o = c->outputs[k];
         if (o.same_as_input >= 0) {
             const Value& in = *t.inputs[static_cast<std::size_t>(o.same_as_input)]->value;
+            in.shared = true;
             auto v = std::make_shared<Value>(in);
             v->order = o.order;
             values.push_back(std::move(v));
@@ -180,6 +184,7 @@ void run(plan::Trace& t) {
         v->order = o.order;
         v->ready = s.fence;
         BufferPtr& b = s.outputs[static_cast<std::size_t>(c->buffers[k])];
+        if (b) v->shared = true; // two targets of one value
         if (!b)
             b = o.donated_input >= 0 ? s.inputs[static_cast<std::size_t>(o.donated_input)]
                                      : runtime::allocate(device, std::max<std::size_t>(v->bytes, 1));
