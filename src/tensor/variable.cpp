@@ -1,5 +1,6 @@
 #include "tensor/variable.h"
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 
@@ -10,6 +11,7 @@ namespace pippin {
 // Lists outlive their threads: a tensor may be destroyed after the thread that made it.
 struct PendingList {
     std::vector<Variable*> items;
+    std::uint64_t next = 0;
 };
 
 namespace {
@@ -30,7 +32,7 @@ PendingList& my_list() {
     return *list;
 }
 
-} // namespace
+}  // namespace
 
 void Variable::set(graph::NodePtr n) {
     node = std::move(n);
@@ -41,6 +43,7 @@ void Variable::set(graph::NodePtr n) {
     std::lock_guard lock(registry_mutex());
     list = &mine;
     position = mine.items.size();
+    order = mine.next++;
     mine.items.push_back(this);
 }
 
@@ -56,8 +59,14 @@ void Variable::unlink() {
 
 std::vector<Variable*> pending_variables() {
     PendingList& mine = my_list();
-    std::lock_guard lock(registry_mutex());
-    return mine.items;
+    std::vector<Variable*> out;
+    {
+        std::lock_guard lock(registry_mutex());
+        out = mine.items;
+    }
+    std::sort(out.begin(), out.end(),
+              [](const Variable* a, const Variable* b) { return a->order < b->order; });
+    return out;
 }
 
 const graph::NodePtr& node_of(const Tensor& t, const char* what) {
@@ -65,4 +74,4 @@ const graph::NodePtr& node_of(const Tensor& t, const char* what) {
     return t.variable()->node;
 }
 
-} // namespace pippin
+}  // namespace pippin

@@ -15,7 +15,7 @@ struct PendingList;
 struct Variable : std::enable_shared_from_this<Variable> {
     graph::NodePtr node;
     std::shared_ptr<Variable> grad;
-    bool requires_grad = false; ///< a leaf that wants its gradient
+    bool requires_grad = false;  ///< a leaf that wants its gradient
 
     explicit Variable(graph::NodePtr n) { set(std::move(n)); }
     ~Variable() { unlink(); }
@@ -26,11 +26,13 @@ struct Variable : std::enable_shared_from_this<Variable> {
     void set(graph::NodePtr n);
     void unlink();
 
-    PendingList* list = nullptr; ///< null unless pending
-    std::size_t position = 0;    ///< in the list
+    PendingList* list = nullptr;  ///< null unless pending
+    std::size_t position = 0;     ///< in the list
+    std::uint64_t order = 0;      ///< when it became pending, among the list's
 };
 
-/// The pending variables of the calling thread.
+/// The pending variables of the calling thread, in the order in which they became so: equal steps
+/// give equal plans, and equal updates equal programs, whatever handles died in between.
 std::vector<Variable*> pending_variables();
 
 inline Tensor wrap(graph::NodePtr n) { return Tensor(std::make_shared<Variable>(std::move(n))); }
@@ -38,4 +40,4 @@ inline Tensor wrap(graph::NodePtr n) { return Tensor(std::make_shared<Variable>(
 /// The node of a defined tensor; ValueError naming `what` otherwise.
 const graph::NodePtr& node_of(const Tensor& t, const char* what = "tensor");
 
-} // namespace pippin
+}  // namespace pippin
