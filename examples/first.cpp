@@ -17,7 +17,8 @@ int main() {
         optimizer.zero_grad();
         loss.backward();
         optimizer.step();
-        if (step % 100 == 0) std::cout << "step " << step << "  loss " << loss.item<float>() << "\n";
+        if (step % 100 == 0)
+            std::cout << "step " << step << "  loss " << loss.item<float>() << "\n";
     }
     const NoGrad no_grad;
     const Tensor right = cast(net(x).argmax(1) == y, float32).mean();

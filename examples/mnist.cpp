@@ -87,7 +87,7 @@ void train_lenet(const Args& args) {
             right.add(logits, batch.target);
             optimizer.step();
             schedule.step();
-            bar.update(batch.target.size(0), loss);
+            bar.update(batch.target.size(0), [&] { return loss_mean.value(); });
 
             if (const std::int64_t done = batch.index + 1;
                 done % every == 0 || done == train_loader.size()) {

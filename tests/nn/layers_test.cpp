@@ -35,8 +35,8 @@ void expect_uniform(const Tensor& t, double bound) {
     EXPECT_NEAR(m.std, std, 4 * std / std::sqrt(n));
     EXPECT_GE(m.low, -bound);
     EXPECT_LE(m.high, bound);
-    EXPECT_LT(m.low, -0.98 * bound);
-    EXPECT_GT(m.high, 0.98 * bound);
+    EXPECT_LT(m.low, -(1 - 15 / n) * bound);
+    EXPECT_GT(m.high, (1 - 15 / n) * bound);
 }
 
 void expect_normal(const Tensor& t, double mean, double std) {

@@ -251,6 +251,7 @@ TEST(Optim, SchedulesCompileNothingNewAndUpdatesAreBatched) {
         params.push_back(p);
     optim::Adam opt(params, {.lr = 0.1});
     optim::OneCycleLR schedule(opt, {.max_lr = 0.1, .total_steps = 20});
+    synchronize();  // the parameters' first values
     std::int64_t compiled = 0;
     for (int step = 0; step < 6; ++step) {
         for (Tensor& p : params)

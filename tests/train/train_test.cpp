@@ -156,7 +156,7 @@ TEST_F(Train, MetricsAreOnDiskAtOnce) {
 
 // Tags nest, attributes are quoted, no stray < or & in text.
 void expect_well_formed(const std::string& xml) {
-    const std::regex tag(R"re(<(/?)([a-zA-Z]+)((?: [a-zA-Z:_-]+="[^"<]*")*) ?(/?)>)re");
+    const std::regex tag(R"re(<(/?)([a-zA-Z]+)((?: [a-zA-Z0-9:_-]+="[^"<]*")*) ?(/?)>)re");
     std::vector<std::string> open;
     std::size_t at = 0;
     for (std::sregex_iterator it(xml.begin(), xml.end(), tag), none; it != none; ++it) {
