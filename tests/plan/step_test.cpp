@@ -35,7 +35,9 @@ TEST(Step, LossReadAfterTheStepIsComputedOnce) {
         opt.zero_grad();
         loss.backward();
         opt.step();
-        if (read) EXPECT_GT(loss.item<float>(), 0);
+        if (read) {
+            EXPECT_GT(loss.item<float>(), 0);
+        }
     };
     step(false);
     const auto without = launches_of([&] { step(false); });
