@@ -441,10 +441,17 @@ private:
         std::vector<std::int8_t> moved(y.dims.size(), -1);
         for (int d = 0; d < s.rank(); ++d)
             if (pb[static_cast<std::size_t>(d)] >= 0) moved[static_cast<std::size_t>(pb[static_cast<std::size_t>(d)])] = pa[static_cast<std::size_t>(d)];
+        // Dims that the shared shape does not have pair up in order: any pairing of equal extents will do.
+        std::vector<char> taken(x.dims.size(), 0);
+        for (auto m : moved)
+            if (m >= 0) taken[static_cast<std::size_t>(m)] = 1;
         for (std::size_t d = 0; d < y.dims.size(); ++d) {
+            std::size_t k = 0;
             if (moved[d] < 0) {
-                if (y.dims[d].extent != 1 || x.dims[d].extent != 1) return false;
-                moved[d] = static_cast<std::int8_t>(d);
+                while (k < x.dims.size() && taken[k]) ++k;
+                if (k == x.dims.size()) return false;
+                taken[k] = 1;
+                moved[d] = static_cast<std::int8_t>(k);
             }
             const Dim &p = x.dims[static_cast<std::size_t>(moved[d])], &q = y.dims[d];
             if (p.extent != q.extent || p.reduced != q.reduced) return false;

@@ -2,7 +2,6 @@
 #include "pippin/autograd.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -14,7 +13,6 @@
 namespace pippin {
 namespace {
 
-using graph::Node;
 using graph::NodePtr;
 
 class GradModeScope {
@@ -30,9 +28,8 @@ private:
 
 // Nodes that lead from root to something that requires grad, inputs before users. Iterative: graphs
 // can be deeper than the stack.
-std::vector<NodePtr> differentiable(const NodePtr& root) {
+std::vector<NodePtr> differentiable(const NodePtr& root, std::uint32_t mark) {
     std::vector<NodePtr> order;
-    const std::uint32_t mark = next_mark();
     std::vector<std::pair<NodePtr, std::size_t>> stack;
     auto push = [&](const NodePtr& n) {
         if (!n->requires_grad || n->mark == mark) return;
@@ -79,12 +76,8 @@ Result differentiate(const NodePtr& root, const Tensor& gradient, bool create_gr
     }
     GraphLock lock;
     Result r;
-    r.nodes = differentiable(root);
+    r.nodes = differentiable(root, next_mark());
     r.grads.resize(r.nodes.size());
-    // Ids are read before rules run: rules may start traversals of their own.
-    std::unordered_map<const Node*, std::size_t> index;
-    index.reserve(r.nodes.size() * 2);
-    for (std::size_t i = 0; i < r.nodes.size(); ++i) index[r.nodes[i].get()] = i;
     GradModeScope mode(create_graph);
     r.grads.back() = seed;
     for (std::size_t i = r.nodes.size(); i-- > 0;) {
@@ -98,7 +91,7 @@ Result differentiate(const NodePtr& root, const Tensor& gradient, bool create_gr
         for (std::size_t k = 0; k < n->inputs.size() && k < grads.size(); ++k) {
             const NodePtr& input = n->inputs[k];
             if (!grads[k] || !input->requires_grad) continue;
-            NodePtr& g = r.grads[index.at(input.get())];
+            NodePtr& g = r.grads[input->id]; // set by the traversal; rules only build
             g = g ? graph::add(g, grads[k]) : grads[k];
         }
     }
