@@ -84,6 +84,7 @@ TEST(Step, ParametersAreUpdatedInPlace) {
         opt.step();
     };
     step();
+    step(); // the first step's momentum is the gradient itself
     // A parameter and its momentum may trade places, but no new memory comes in.
     auto places = [&] {
         std::set<const void*> out;
