@@ -208,25 +208,49 @@ private:
         Draft& d = drafts_[at(step)];
         if (!d.launch.program) return;
         Program& p = d.launch.program->program;
+        const std::vector<Pairing> pairs = by_distance(p);
         for (auto& nodes : d.access_nodes) {
             std::vector<char> taken(p.accesses.size(), 0);
-            for (std::size_t o = 0; o < p.accesses.size(); ++o) {
+            for (auto& [distance, o, b] : pairs) {
                 Access& out = p.accesses[o];
-                if (!out.writes || born_[at(nodes[o])] != step) continue;
-                for (std::size_t b = 0; b < p.accesses.size(); ++b) {
-                    if (taken[b] || (out.alias_of >= 0 && out.alias_of != static_cast<std::int32_t>(b))) continue;
-                    if (!can_take(p, nodes, o, b, step)) continue;
-                    taken[b] = 1;
-                    out.alias_of = static_cast<std::int32_t>(b);
-                    if (in_arena(nodes[o])) {
-                        shares_[at(nodes[o])] = root(nodes[b]);
-                    } else {
-                        donated_[at(nodes[o])] = l_[nodes[b]].input;
-                    }
-                    break;
-                }
+                if (taken[o] || taken[b] || born_[at(nodes[o])] != step) continue;
+                if (out.alias_of >= 0 && out.alias_of != static_cast<std::int32_t>(b)) continue;
+                if (!can_take(p, nodes, o, b, step)) continue;
+                taken[o] = taken[b] = 1;
+                out.alias_of = static_cast<std::int32_t>(b);
+                if (in_arena(nodes[o]))
+                    shares_[at(nodes[o])] = root(nodes[b]);
+                else
+                    donated_[at(nodes[o])] = l_[nodes[b]].input;
             }
         }
+    }
+
+    // Stores and the loads they come from, nearest first: p - lr * v overwrites p rather than v.
+    struct Pairing {
+        int distance;
+        std::size_t store, load;
+    };
+    static std::vector<Pairing> by_distance(const Program& p) {
+        std::vector<Pairing> out;
+        std::vector<int> steps(p.body.size());
+        for (auto& i : p.body) {
+            if (i.op != Opcode::Store) continue;
+            std::fill(steps.begin(), steps.end(), -1);
+            steps[static_cast<std::size_t>(i.a)] = 0;
+            for (std::size_t k = p.body.size(); k-- > 0;) { // operands come before their users
+                if (steps[k] < 0) continue;
+                const Instr& x = p.body[k];
+                for (auto operand : {x.a, x.b, x.c})
+                    if (operand >= 0) {
+                        int& s = steps[static_cast<std::size_t>(operand)];
+                        if (s < 0 || s > steps[k] + 1) s = steps[k] + 1;
+                    }
+                if (x.op == Opcode::Load) out.push_back({steps[k], static_cast<std::size_t>(i.aux), static_cast<std::size_t>(x.aux)});
+            }
+        }
+        std::stable_sort(out.begin(), out.end(), [](auto& a, auto& b) { return a.distance < b.distance; });
+        return out;
     }
 
     bool can_take(const Program& p, const std::vector<std::int32_t>& nodes, std::size_t o, std::size_t b, std::int32_t step) {
