@@ -1,12 +1,17 @@
 // The one file of cli/ that is specific to a system (POSIX; Linux and macOS where they differ).
 #include "system.h"
 
+#include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+
+#include "pippin/error.h"
 #ifdef __APPLE__
 #include <mach-o/dyld.h>
 #endif
@@ -44,6 +49,50 @@ std::string replace_by(const std::filesystem::path& program,
     argv.push_back(nullptr);
     execv(own.c_str(), argv.data());
     return std::strerror(errno);
+}
+
+std::string output_of(const std::vector<std::string>& command) {
+    int ends[2];
+    if (pipe(ends) != 0) throw Error(std::string("pipe: ") + std::strerror(errno));
+    const pid_t child = fork();
+    if (child < 0) throw Error(std::string("fork: ") + std::strerror(errno));
+    if (child == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        std::vector<std::string> kept = command;
+        std::vector<char*> argv;
+        for (std::string& a : kept)
+            argv.push_back(a.data());
+        argv.push_back(nullptr);
+        execvp(argv[0], argv.data());
+        _exit(127);
+    }
+    close(ends[1]);
+    std::string out;
+    char buffer[4096];
+    for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) != 0;) {
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) break;
+        out.append(buffer, static_cast<std::size_t>(n));
+    }
+    close(ends[0]);
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+        throw FileError(fmt::format("{}: not found or not executable", command[0]));
+    if (status != 0) throw Error(fmt::format("{} failed (status {})", command[0], status));
+    return out;
+}
+
+std::int64_t peak_resident_bytes() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+#ifdef __APPLE__
+    return usage.ru_maxrss;
+#else
+    return std::int64_t{usage.ru_maxrss} * 1024;
+#endif
 }
 
 std::string platform() {

@@ -1,6 +1,7 @@
 // What the commands need of the operating system.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -15,6 +16,11 @@ void set_environment(const std::string& name, const std::string& value);
 /// the reason.
 std::string replace_by(const std::filesystem::path& program,
                        const std::vector<std::string>& arguments);
+/// Runs a program (looked up in PATH) and gives its standard output. Error when it cannot be run or
+/// fails.
+std::string output_of(const std::vector<std::string>& command);
+/// The most memory this process has held.
+std::int64_t peak_resident_bytes();
 /// "Linux 6.1.0 x86_64"
 std::string platform();
 

@@ -1,0 +1,79 @@
+#include "bench_case.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "pippin/models.h"
+#include "pippin/pippin.h"
+#include "system.h"
+
+namespace pippin::cli {
+namespace {
+
+double now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+}  // namespace
+
+nlohmann::json to_json(const BenchCase& c) {
+    return {{"model", c.model}, {"mode", c.mode},       {"precision", c.precision},
+            {"batch", c.batch}, {"seconds", c.seconds}, {"threads", c.threads}};
+}
+
+BenchCase bench_case(const nlohmann::json& j) {
+    return {j.at("model"), j.at("mode"),    j.at("precision"),
+            j.at("batch"), j.at("seconds"), j.at("threads")};
+}
+
+nlohmann::json run_bench_case(const BenchCase& c) {
+    set_num_threads(c.threads);
+    manual_seed(0);
+    const bool lenet = c.model == "lenet5", training = c.mode == "train";
+    const std::int64_t classes = lenet ? 10 : 1000;
+    const nn::ModulePtr model = models::create(c.model, classes);
+    model->train(training);
+    const Tensor x = lenet ? randn({c.batch, 1, 28, 28}) : randn({c.batch, 3, 224, 224});
+    const Tensor y = randint(0, classes, {c.batch});
+    optim::SGD optimizer(model->parameters(), {.lr = 1e-3, .momentum = 0.9});
+    synchronize();
+    auto step = [&] {
+        std::optional<Autocast> autocast;
+        if (c.precision == "bf16") autocast.emplace(bfloat16);
+        if (training) {
+            const Tensor loss = cross_entropy((*model)(x), y);
+            optimizer.zero_grad();
+            loss.backward();
+            optimizer.step();
+        } else {
+            const NoGrad no_grad;
+            const Tensor logits = (*model)(x);  // alive, so that flush computes it
+            flush();
+        }
+        synchronize();
+    };
+    const double start = now();
+    step();
+    const double first = now() - start;
+    for (int i = 0; i < 2; ++i)
+        step();
+    const std::int64_t launches = stats().launches;
+    step();
+    const std::int64_t a_step = stats().launches - launches;
+    std::vector<double> times;
+    const double end = now() + c.seconds;
+    while (times.size() < 3 || now() < end) {
+        const double t = now();
+        step();
+        times.push_back(now() - t);
+    }
+    std::sort(times.begin(), times.end());
+    return {{"samples_per_s", double(c.batch) / times[times.size() / 2]},
+            {"first_step_s", first},
+            {"peak_bytes", peak_resident_bytes()},
+            {"launches", a_step}};
+}
+
+}  // namespace pippin::cli
