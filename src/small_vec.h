@@ -9,26 +9,32 @@
 
 namespace pippin {
 
-template <class T, std::size_t N> class SmallVec {
-public:
+template <class T, std::size_t N>
+class SmallVec {
+  public:
     SmallVec() = default;
     SmallVec(std::initializer_list<T> items) {
         reserve(items.size());
-        for (const T& v : items) push_back(v);
+        for (const T& v : items)
+            push_back(v);
     }
-    template <class It> SmallVec(It first, It last) {
-        for (; first != last; ++first) push_back(*first);
+    template <class It>
+    SmallVec(It first, It last) {
+        for (; first != last; ++first)
+            push_back(*first);
     }
     SmallVec(const SmallVec& o) {
         reserve(o.size_);
-        for (const T& v : o) push_back(v);
+        for (const T& v : o)
+            push_back(v);
     }
     SmallVec(SmallVec&& o) noexcept { take(o); }
     SmallVec& operator=(const SmallVec& o) {
         if (this != &o) {
             clear();
             reserve(o.size_);
-            for (const T& v : o) push_back(v);
+            for (const T& v : o)
+                push_back(v);
         }
         return *this;
     }
@@ -58,11 +64,14 @@ public:
         capacity_ = n;
     }
     void clear() {
-        for (T& v : *this) v.~T();
+        for (T& v : *this)
+            v.~T();
         size_ = 0;
     }
     T* data() { return heap_ ? heap_ : std::launder(reinterpret_cast<T*>(inline_)); }
-    const T* data() const { return heap_ ? heap_ : std::launder(reinterpret_cast<const T*>(inline_)); }
+    const T* data() const {
+        return heap_ ? heap_ : std::launder(reinterpret_cast<const T*>(inline_));
+    }
     std::size_t size() const { return size_; }
     bool empty() const { return size_ == 0; }
     T& operator[](std::size_t i) { return data()[i]; }
@@ -79,7 +88,7 @@ public:
         return true;
     }
 
-private:
+  private:
     void free_heap() {
         if (heap_) ::operator delete(heap_, std::align_val_t(alignof(T)));
         heap_ = nullptr;
@@ -95,7 +104,8 @@ private:
             capacity_ = std::exchange(o.capacity_, N);
             size_ = std::exchange(o.size_, 0);
         } else {
-            for (T& v : o) push_back(std::move(v));
+            for (T& v : o)
+                push_back(std::move(v));
             o.clear();
         }
     }
@@ -105,4 +115,4 @@ private:
     alignas(T) unsigned char inline_[N * sizeof(T)];
 };
 
-} // namespace pippin
+}  // namespace pippin

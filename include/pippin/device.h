@@ -8,7 +8,7 @@
 namespace pippin {
 
 class Device {
-public:
+  public:
     enum class Type : std::uint8_t { CPU, GPU };
 
     constexpr Device(Type type = Type::CPU, int index = 0)
@@ -24,7 +24,7 @@ public:
     /// One line for people: the processor's or GPU's name, threads or memory.
     std::string description() const;
 
-private:
+  private:
     Type type_;
     std::int8_t index_;
 };
@@ -43,4 +43,4 @@ void synchronize();
 int num_threads();
 void set_num_threads(int n);
 
-} // namespace pippin
+}  // namespace pippin

@@ -50,7 +50,7 @@ struct BFloat {
         std::uint32_t u;
         std::memcpy(&u, &f, 4);
         if ((u & 0x7fffffffu) > 0x7f800000u)
-            bits = static_cast<std::uint16_t>((u >> 16) | 0x40u); // stays NaN
+            bits = static_cast<std::uint16_t>((u >> 16) | 0x40u);  // stays NaN
         else
             bits = static_cast<std::uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
     }
@@ -63,14 +63,39 @@ struct BFloat {
 };
 
 /// dtype_of<float>() is float32, and so on.
-template <class T> constexpr DType dtype_of();
-template <> constexpr DType dtype_of<bool>() { return DType::Bool; }
-template <> constexpr DType dtype_of<std::uint8_t>() { return DType::UInt8; }
-template <> constexpr DType dtype_of<std::int32_t>() { return DType::Int32; }
-template <> constexpr DType dtype_of<std::int64_t>() { return DType::Int64; }
-template <> constexpr DType dtype_of<Half>() { return DType::Float16; }
-template <> constexpr DType dtype_of<BFloat>() { return DType::BFloat16; }
-template <> constexpr DType dtype_of<float>() { return DType::Float32; }
-template <> constexpr DType dtype_of<double>() { return DType::Float64; }
+template <class T>
+constexpr DType dtype_of();
+template <>
+constexpr DType dtype_of<bool>() {
+    return DType::Bool;
+}
+template <>
+constexpr DType dtype_of<std::uint8_t>() {
+    return DType::UInt8;
+}
+template <>
+constexpr DType dtype_of<std::int32_t>() {
+    return DType::Int32;
+}
+template <>
+constexpr DType dtype_of<std::int64_t>() {
+    return DType::Int64;
+}
+template <>
+constexpr DType dtype_of<Half>() {
+    return DType::Float16;
+}
+template <>
+constexpr DType dtype_of<BFloat>() {
+    return DType::BFloat16;
+}
+template <>
+constexpr DType dtype_of<float>() {
+    return DType::Float32;
+}
+template <>
+constexpr DType dtype_of<double>() {
+    return DType::Float64;
+}
 
-} // namespace pippin
+}  // namespace pippin

@@ -13,9 +13,9 @@ void manual_seed(std::uint64_t seed);
 /// What a checkpoint must keep to go on with the same random numbers.
 struct RandomState {
     std::uint64_t seed = 0;
-    std::uint64_t sequence = 0; ///< number of random ops built since manual_seed
+    std::uint64_t sequence = 0;  ///< number of random ops built since manual_seed
 };
 RandomState random_state();
 void set_random_state(RandomState state);
 
-} // namespace pippin
+}  // namespace pippin

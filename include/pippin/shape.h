@@ -11,7 +11,7 @@
 namespace pippin {
 
 class Shape {
-public:
+  public:
     static constexpr int kMaxRank = 8;
 
     Shape() = default;
@@ -38,7 +38,8 @@ public:
     /// Product of the extents; 1 for a 0-d shape.
     std::int64_t numel() const {
         std::int64_t n = 1;
-        for (int i = 0; i < rank_; ++i) n *= dims_[static_cast<std::size_t>(i)];
+        for (int i = 0; i < rank_; ++i)
+            n *= dims_[static_cast<std::size_t>(i)];
         return n;
     }
     bool operator==(const Shape& o) const {
@@ -51,7 +52,7 @@ public:
     /// "[2, 3]"
     std::string str() const;
 
-private:
+  private:
     std::array<std::int64_t, kMaxRank> dims_{};
     int rank_ = 0;
 };
@@ -59,4 +60,4 @@ private:
 /// The shape both broadcast to, PyTorch's rules; ValueError when they do not.
 Shape broadcast_shapes(const Shape& a, const Shape& b);
 
-} // namespace pippin
+}  // namespace pippin

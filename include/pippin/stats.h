@@ -23,4 +23,4 @@ void empty_cache();
 /// Bounds the plan cache (default 256 plans).
 void set_plan_cache_limit(std::int64_t plans);
 
-} // namespace pippin
+}  // namespace pippin

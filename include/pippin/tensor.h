@@ -21,7 +21,7 @@
 
 namespace pippin {
 
-struct Variable; // src/tensor/variable.h
+struct Variable;  // src/tensor/variable.h
 struct Operand;
 
 /// A dtype and a device for creation functions; unset fields take the defaults (float32, or the
@@ -40,7 +40,7 @@ struct Options {
 /// A range along one dimension: [start, stop) by step. Negative bounds count from the end.
 struct Slice {
     std::optional<std::int64_t> start = std::nullopt, stop = std::nullopt;
-    std::int64_t step = 1; ///< at least 1
+    std::int64_t step = 1;  ///< at least 1
     Slice() = default;
     Slice(std::optional<std::int64_t> start_, std::optional<std::int64_t> stop_,
           std::int64_t step_ = 1)
@@ -48,8 +48,8 @@ struct Slice {
 };
 struct NewAxisType {};
 struct EllipsisType {};
-inline constexpr NewAxisType NewAxis{}; ///< in an index: a new dimension of extent 1
-inline constexpr EllipsisType Ellipsis{}; ///< in an index: all dimensions not named
+inline constexpr NewAxisType NewAxis{};    ///< in an index: a new dimension of extent 1
+inline constexpr EllipsisType Ellipsis{};  ///< in an index: all dimensions not named
 
 /// One item of t.index({...}): an integer (drops the dimension), a Slice, NewAxis or Ellipsis.
 struct Index {
@@ -64,15 +64,17 @@ struct Index {
 };
 
 class Tensor {
-public:
-    Tensor() = default; ///< undefined, as torch::Tensor() is
+  public:
+    Tensor() = default;  ///< undefined, as torch::Tensor() is
     /// A float32, int64 or bool tensor from literals: Tensor({1.f, 2.f}).
-    template <class T> Tensor(std::initializer_list<T> values);
+    template <class T>
+    Tensor(std::initializer_list<T> values);
 
     bool defined() const { return variable_ != nullptr; }
     const Shape& shape() const;
     std::int64_t dim() const;
-    std::int64_t size(std::int64_t d) const; ///< extent of dimension d; negative counts from the end
+    std::int64_t size(
+        std::int64_t d) const;  ///< extent of dimension d; negative counts from the end
     std::int64_t numel() const;
     DType dtype() const;
     Device device() const;
@@ -97,11 +99,15 @@ public:
 
     // --- reading; each of these computes what is pending and waits for it ---
     /// The only element, converted to T. ValueError unless numel() is 1.
-    template <class T> T item() const;
+    template <class T>
+    T item() const;
     /// All elements in row-major order, converted to T.
-    template <class T> std::vector<T> to_vector() const;
-    /// Row-major elements, valid while this handle keeps its value. TypeError unless T is the dtype.
-    template <class T> const T* data() const;
+    template <class T>
+    std::vector<T> to_vector() const;
+    /// Row-major elements, valid while this handle keeps its value. TypeError unless T is the
+    /// dtype.
+    template <class T>
+    const T* data() const;
     const void* raw_data() const;
     /// Computes this tensor (and every other live pending one) and waits.
     const Tensor& eval() const;
@@ -130,8 +136,11 @@ public:
     Tensor to(Device device) const;
     Tensor cpu() const { return to(Device(Device::Type::CPU)); }
     Tensor reshape(const Shape& shape, Site site = Site::current()) const;
-    Tensor view(const Shape& shape, Site site = Site::current()) const { return reshape(shape, site); }
-    Tensor flatten(std::int64_t start = 0, std::int64_t end = -1, Site site = Site::current()) const;
+    Tensor view(const Shape& shape, Site site = Site::current()) const {
+        return reshape(shape, site);
+    }
+    Tensor flatten(std::int64_t start = 0, std::int64_t end = -1,
+                   Site site = Site::current()) const;
     Tensor permute(const std::vector<std::int64_t>& dims, Site site = Site::current()) const;
     Tensor transpose(std::int64_t a, std::int64_t b, Site site = Site::current()) const;
     Tensor t(Site site = Site::current()) const;
@@ -164,7 +173,7 @@ public:
     const std::shared_ptr<Variable>& variable() const { return variable_; }
     bool is_same(const Tensor& o) const { return variable_ == o.variable_; }
 
-private:
+  private:
     std::shared_ptr<Variable> variable_;
 };
 
@@ -188,28 +197,28 @@ struct Operand {
 
 /// While one lives, ops of this thread record no gradients (torch.no_grad).
 class NoGrad {
-public:
+  public:
     NoGrad();
     ~NoGrad();
     NoGrad(const NoGrad&) = delete;
     NoGrad& operator=(const NoGrad&) = delete;
 
-private:
+  private:
     bool before_;
 };
 bool grad_enabled();
 
-/// While one lives, conv2d, linear and matmul of this thread compute in `dtype` (bfloat16 or float16):
-/// their floating-point inputs are cast, their results stay in it; losses and norms cast back to
-/// float32 (torch.autocast). float32 turns it off inside another.
+/// While one lives, conv2d, linear and matmul of this thread compute in `dtype` (bfloat16 or
+/// float16): their floating-point inputs are cast, their results stay in it; losses and norms cast
+/// back to float32 (torch.autocast). float32 turns it off inside another.
 class Autocast {
-public:
+  public:
     explicit Autocast(DType dtype);
     ~Autocast();
     Autocast(const Autocast&) = delete;
     Autocast& operator=(const Autocast&) = delete;
 
-private:
+  private:
     DType before_;
 };
 
@@ -220,4 +229,4 @@ void flush();
 /// into each, bytes moved, arena size. Computes nothing.
 std::string explain(const Tensor& t);
 
-} // namespace pippin
+}  // namespace pippin

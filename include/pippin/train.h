@@ -33,9 +33,9 @@ class ProgressBar {
     /// for its step, which an update that draws nothing must not do.
     void update(std::int64_t images, const std::function<double()>& loss);
     void update(std::int64_t images, const Tensor& loss);
-    /// Ends the epoch's line; `note` ("test accuracy 0.8812") is printed behind it. Time until the
-    /// next begin_epoch() counts in no rate.
-    void end_epoch(const std::string& note = "");
+    /// Ends the epoch's line; `note` ("test accuracy 0.8812") is printed behind it, `loss` instead
+    /// of the last batch's. Time until the next begin_epoch() counts in no rate.
+    void end_epoch(const std::string& note = "", std::optional<double> loss = std::nullopt);
 
     int epoch() const { return epoch_; }  ///< from 1
     /// Over all epochs, without what happened between them.

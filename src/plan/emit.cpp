@@ -18,15 +18,18 @@ DType reg(DType t) { return t == DType::UInt8 ? DType::Int32 : is_half(t) ? DTyp
 
 // Builds one program. Accesses have strides over `dims` as they come; finish() puts these in order.
 class Builder {
-public:
-    Builder(const Lowering& l, std::vector<Dim> dims, Form form) : l_(l), dims_(std::move(dims)) { p_.form = form; }
+  public:
+    Builder(const Lowering& l, std::vector<Dim> dims, Form form) : l_(l), dims_(std::move(dims)) {
+        p_.form = form;
+    }
 
     std::int32_t push(Instr i) {
         p_.body.push_back(i);
         return static_cast<std::int32_t>(p_.body.size() - 1);
     }
 
-    std::int32_t access(std::int32_t node, DType dtype, const Strides& strides, std::int64_t offset, bool writes) {
+    std::int32_t access(std::int32_t node, DType dtype, const Strides& strides, std::int64_t offset,
+                        bool writes) {
         Access a;
         a.dtype = dtype;
         a.strides = strides;
@@ -47,7 +50,8 @@ public:
         return s;
     }
 
-    // Reads a value that is in memory or made on the spot, `n` being what the user names (a view perhaps).
+    // Reads a value that is in memory or made on the spot, `n` being what the user names (a view
+    // perhaps).
     std::int32_t read(std::int32_t n, const Placement& p, int stage, bool kept) {
         const Resolved r = resolve(l_, n);
         const Node& base = l_.node(r.base);
@@ -67,7 +71,7 @@ public:
             i.op = Opcode::Scalar;
             i.aux = l_[r.base].scalar;
             if (is_floating(base.dtype)) return once(i);
-            i.type = DType::Float64; // the argument is a double
+            i.type = DType::Float64;  // the argument is a double
             return cast(once(i), DType::Float64, base.dtype, stage, kept);
         }
         const Strides s = along(*r.view, p);
@@ -101,7 +105,8 @@ public:
         return once(i);
     }
 
-    void store(std::int32_t value, DType type, std::int32_t node, const Strides& s, std::int64_t offset, int stage, bool kept) {
+    void store(std::int32_t value, DType type, std::int32_t node, const Strides& s,
+               std::int64_t offset, int stage, bool kept) {
         Instr i;
         i.op = Opcode::Store;
         i.a = value;
@@ -133,17 +138,20 @@ public:
         Draft d;
         d.launch.name = std::move(name);
         std::int64_t points = 1;
-        for (int k = 0; k < p_.rank; ++k) points *= p_.extents[static_cast<std::size_t>(k)];
+        for (int k = 0; k < p_.rank; ++k)
+            points *= p_.extents[static_cast<std::size_t>(k)];
         for (std::size_t a = 0; a < p_.accesses.size(); ++a) {
             if (nodes_[a] < 0) continue;
             (p_.accesses[a].writes ? d.writes : d.reads).push_back(nodes_[a]);
             std::int64_t n = static_cast<std::int64_t>(size_of(p_.accesses[a].dtype));
             for (int k = 0; k < p_.rank; ++k)
-                if (p_.accesses[a].strides[static_cast<std::size_t>(k)] != 0) n *= p_.extents[static_cast<std::size_t>(k)];
+                if (p_.accesses[a].strides[static_cast<std::size_t>(k)] != 0)
+                    n *= p_.extents[static_cast<std::size_t>(k)];
             d.launch.bytes_moved += n;
         }
         for (auto& i : p_.body)
-            if (i.op > Opcode::RandomUniform && i.op != Opcode::Store && !i.kept) d.launch.flops += points;
+            if (i.op > Opcode::RandomUniform && i.op != Opcode::Store && !i.kept)
+                d.launch.flops += points;
         auto launch = std::make_unique<ProgramLaunch>();
         launch->program = std::move(p_);
         launch->segments.emplace_back();
@@ -152,16 +160,18 @@ public:
         return d;
     }
 
-private:
+  private:
     // Stages in order, kept instructions of a stage first, stores last among their own.
     void sort_body() {
         std::vector<std::int32_t> order(p_.body.size());
-        for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
+        for (std::size_t i = 0; i < order.size(); ++i)
+            order[i] = static_cast<std::int32_t>(i);
         auto rank = [&](std::int32_t i) {
             const Instr& x = at(i);
             return (x.stage * 2 + (x.kept ? 0 : 1)) * 2 + (x.op == Opcode::Store ? 1 : 0);
         };
-        std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return rank(a) < rank(b); });
+        std::stable_sort(order.begin(), order.end(),
+                         [&](auto a, auto b) { return rank(a) < rank(b); });
         std::vector<std::int32_t> moved(order.size());
         std::vector<Instr> body;
         for (auto i : order) {
@@ -182,7 +192,8 @@ private:
         for (std::size_t a = 0; a < p_.accesses.size(); ++a) {
             if (nodes_[a] < 0) continue;
             int covered = p_.accesses[a].writes;
-            for (std::size_t d = 0; d < dims_.size(); ++d) covered += 2 * (p_.accesses[a].strides[d] != 0);
+            for (std::size_t d = 0; d < dims_.size(); ++d)
+                covered += 2 * (p_.accesses[a].strides[d] != 0);
             if (covered > best) {
                 best = covered;
                 guide = &p_.accesses[a];
@@ -192,7 +203,9 @@ private:
         for (std::size_t d = 0; d < dims_.size(); ++d)
             if (dims_[d].extent != 1) order.push_back(d);
         const bool inner_reduced = p_.form == Form::RowReduce;
-        auto inner = [&](std::size_t d) { return p_.form != Form::Map && dims_[d].reduced == inner_reduced; };
+        auto inner = [&](std::size_t d) {
+            return p_.form != Form::Map && dims_[d].reduced == inner_reduced;
+        };
         std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
             if (inner(a) != inner(b)) return inner(b);
             auto stride = [&](std::size_t d) { return guide ? std::abs(guide->strides[d]) : 0; };
@@ -201,7 +214,8 @@ private:
             return (sa == 0) != (sb == 0) ? sa == 0 : sa > sb;
         });
         std::vector<Access> ordered = p_.accesses;
-        for (auto& a : ordered) a.strides = {};
+        for (auto& a : ordered)
+            a.strides = {};
         int rank = 0;
         auto put = [&](std::int64_t extent) {
             p_.extents[static_cast<std::size_t>(rank)] = extent;
@@ -219,10 +233,12 @@ private:
             const std::int64_t extent = dims_[d].extent;
             bool joins = rank > group_start;
             for (std::size_t a = 0; joins && a < ordered.size(); ++a)
-                joins = ordered[a].strides[static_cast<std::size_t>(rank - 1)] == p_.accesses[a].strides[d] * extent;
+                joins = ordered[a].strides[static_cast<std::size_t>(rank - 1)] ==
+                        p_.accesses[a].strides[d] * extent;
             const std::size_t k = joins ? static_cast<std::size_t>(rank - 1) : put(0);
             p_.extents[k] = joins ? p_.extents[k] * extent : extent;
-            for (std::size_t a = 0; a < ordered.size(); ++a) ordered[a].strides[k] = p_.accesses[a].strides[d];
+            for (std::size_t a = 0; a < ordered.size(); ++a)
+                ordered[a].strides[k] = p_.accesses[a].strides[d];
         }
         if (p_.form == Form::Map) {
             if (rank == 0) put(1);
@@ -261,10 +277,16 @@ Opcode reduction_of(const Node& n) {
 }
 
 class ClusterEmitter {
-public:
+  public:
     ClusterEmitter(const Lowering& l, const Unit& u, const Cluster& q)
-        : l_(l), u_(u), q_(q), col_(q.reduces() && !row_form(q)),
-          b_(l, q.dims, !q.reduces() ? Form::Map : col_ ? Form::ColReduce : Form::RowReduce) {}
+        : l_(l),
+          u_(u),
+          q_(q),
+          col_(q.reduces() && !row_form(q)),
+          b_(l, q.dims,
+             !q.reduces() ? Form::Map
+             : col_       ? Form::ColReduce
+                          : Form::RowReduce) {}
 
     Draft run() {
         const std::vector<std::size_t> order = canonical_order();
@@ -279,13 +301,14 @@ public:
                 name += "+...";
         }
         for (auto m : order)
-            if (std::find(u_.outputs.begin(), u_.outputs.end(), q_.members[m]) != u_.outputs.end()) store(q_.members[m]);
+            if (std::find(u_.outputs.begin(), u_.outputs.end(), q_.members[m]) != u_.outputs.end())
+                store(q_.members[m]);
         return b_.finish(std::move(name));
     }
 
-private:
-    // By depth, then by what is computed from what: equal expressions over different buffers become equal
-    // programs, however the graph was numbered.
+  private:
+    // By depth, then by what is computed from what: equal expressions over different buffers become
+    // equal programs, however the graph was numbered.
     std::vector<std::size_t> canonical_order() const {
         struct Rank {
             int depth = 0;
@@ -293,8 +316,10 @@ private:
             std::int32_t id = 0;
         };
         std::vector<std::size_t> order(q_.members.size());
-        for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-        std::sort(order.begin(), order.end(), [&](auto a, auto b) { return q_.members[a] < q_.members[b]; });
+        for (std::size_t i = 0; i < order.size(); ++i)
+            order[i] = i;
+        std::sort(order.begin(), order.end(),
+                  [&](auto a, auto b) { return q_.members[a] < q_.members[b]; });
         std::vector<Rank> ranks(order.size());
         for (auto m : order) {
             const std::int32_t id = q_.members[m];
@@ -303,7 +328,8 @@ private:
             k.add(static_cast<std::uint64_t>(l_.node(id).dtype));
             int depth = 0;
             for (auto in : l_[id].in) {
-                while (is_strided_view(l_.node(in)) && !q_.placement(in)) in = l_[in].in[0];
+                while (is_strided_view(l_.node(in)) && !q_.placement(in))
+                    in = l_[in].in[0];
                 const auto at = std::find(q_.members.begin(), q_.members.end(), in);
                 const Node& n = l_.node(in);
                 if (at != q_.members.end()) {
@@ -311,7 +337,8 @@ private:
                     depth = std::max(depth, r.depth + 1);
                     k.add(r.hash);
                 } else {
-                    k.add(n.op == &ops::kFull ? std::bit_cast<std::uint64_t>(ops::full_value(n)) : static_cast<std::uint64_t>(n.dtype));
+                    k.add(n.op == &ops::kFull ? std::bit_cast<std::uint64_t>(ops::full_value(n))
+                                              : static_cast<std::uint64_t>(n.dtype));
                     k.add(static_cast<std::uint64_t>(l_[in].scalar));
                     k.add(static_cast<std::uint64_t>(n.shape.numel() == 1));
                 }
@@ -319,14 +346,15 @@ private:
             ranks[m] = {depth, k.a, id};
         }
         std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
-            return std::tie(ranks[a].depth, ranks[a].hash) < std::tie(ranks[b].depth, ranks[b].hash);
+            return std::tie(ranks[a].depth, ranks[a].hash) <
+                   std::tie(ranks[b].depth, ranks[b].hash);
         });
         return order;
     }
 
     struct Result {
         std::int32_t instr = -1;
-        int stage = 0; ///< from which it can be used
+        int stage = 0;  ///< from which it can be used
         bool kept = false;
     };
 
@@ -345,14 +373,17 @@ private:
         std::int8_t next = 0;
         for (auto d : l_.node(i).attrs.i) {
             if (in[static_cast<int>(d)] == 1) continue;
-            while (!q_.dims[static_cast<std::size_t>(next)].reduced || q_.dims[static_cast<std::size_t>(next)].extent == 1) ++next;
+            while (!q_.dims[static_cast<std::size_t>(next)].reduced ||
+                   q_.dims[static_cast<std::size_t>(next)].extent == 1)
+                ++next;
             p[static_cast<std::size_t>(d)] = next++;
         }
         return p;
     }
 
     const Result* member_result(std::int32_t in) const {
-        while (is_strided_view(l_.node(in)) && !q_.placement(in)) in = l_[in].in[0];
+        while (is_strided_view(l_.node(in)) && !q_.placement(in))
+            in = l_[in].in[0];
         for (auto& [n, r] : results_)
             if (n == in) return &r;
         return nullptr;
@@ -446,8 +477,8 @@ private:
 };
 
 // One program that writes `n` (or a constant) into a strided part of `out`.
-Draft write_part(const Lowering& l, std::int32_t n, const Instr* constant, const Shape& shape, std::int32_t out,
-                 const View& part, std::string name) {
+Draft write_part(const Lowering& l, std::int32_t n, const Instr* constant, const Shape& shape,
+                 std::int32_t out, const View& part, std::string name) {
     std::vector<Dim> dims;
     Placement p;
     for (int d = 0; d < shape.rank(); ++d) {
@@ -460,7 +491,7 @@ Draft write_part(const Lowering& l, std::int32_t n, const Instr* constant, const
     return b.finish(std::move(name));
 }
 
-} // namespace
+}  // namespace
 
 Draft draft_program(const Lowering& l, const Unit& u) {
     return ClusterEmitter(l, u, l.clusters[static_cast<std::size_t>(u.cluster)]).run();
@@ -503,4 +534,4 @@ std::vector<Draft> draft_regions(const Lowering& l, const Unit& u) {
     return out;
 }
 
-} // namespace pippin::plan
+}  // namespace pippin::plan

@@ -17,18 +17,18 @@ namespace {
 
 bool is_map_op(const Node& n) {
     return n.op == &ops::kConv2d || n.op == &ops::kConv2dGradInput || n.op == &ops::kMaxPool2d ||
-           n.op == &ops::kMaxPool2dGrad || n.op == &ops::kAvgPool2d || n.op == &ops::kAvgPool2dGrad ||
-           n.op == &ops::kAdaptiveAvgPool2d || n.op == &ops::kAdaptiveAvgPool2dGrad;
+           n.op == &ops::kMaxPool2dGrad || n.op == &ops::kAvgPool2d ||
+           n.op == &ops::kAvgPool2dGrad || n.op == &ops::kAdaptiveAvgPool2d ||
+           n.op == &ops::kAdaptiveAvgPool2dGrad;
 }
 
-bool is_moved_op(const Node& n) {
-    return n.op->kind == Kind::Heavy || n.op->kind == Kind::Index;
-}
+bool is_moved_op(const Node& n) { return n.op->kind == Kind::Heavy || n.op->kind == Kind::Index; }
 
 // The order that operand k of a heavy or index op must have.
 Order demanded(const Node& n, std::size_t k) {
     if (n.op == &ops::kConv2dGradWeight) return Order::ChannelsLast;
-    if (n.op == &ops::kConv2d || n.op == &ops::kConv2dGradInput) return k == 0 ? Order::ChannelsLast : Order::RowMajor;
+    if (n.op == &ops::kConv2d || n.op == &ops::kConv2dGradInput)
+        return k == 0 ? Order::ChannelsLast : Order::RowMajor;
     return is_map_op(n) ? Order::ChannelsLast : Order::RowMajor;
 }
 
@@ -37,12 +37,14 @@ bool matrix_strides(const View& v) {
     const int r = v.shape.rank();
     for (int d = 0; d < r; ++d)
         if (v.shape[d] > 1 && v.strides[static_cast<std::size_t>(d)] <= 0) return false;
-    auto unit = [&](int d) { return v.shape[d] == 1 || v.strides[static_cast<std::size_t>(d)] == 1; };
+    auto unit = [&](int d) {
+        return v.shape[d] == 1 || v.strides[static_cast<std::size_t>(d)] == 1;
+    };
     return unit(r - 1) || unit(r - 2);
 }
 
 class Layouts {
-public:
+  public:
     explicit Layouts(Lowering& l) : l_(l) {}
 
     void run() {
@@ -64,7 +66,7 @@ public:
         renumber();
     }
 
-private:
+  private:
     void forward() {
         for (auto& x : l_.nodes) {
             const Node& n = *x.node;
@@ -73,7 +75,8 @@ private:
                 x.order = Order::ChannelsLast;
             else if (n.op->kind == Kind::Elementwise && n.shape.rank() == 4)
                 for (auto in : x.in)
-                    if (!is_inline_source(l_.node(in)) && !is_strided_view(l_.node(in)) && l_[in].order == Order::ChannelsLast)
+                    if (!is_inline_source(l_.node(in)) && !is_strided_view(l_.node(in)) &&
+                        l_[in].order == Order::ChannelsLast)
                         x.order = Order::ChannelsLast;
         }
     }
@@ -82,12 +85,14 @@ private:
     void backward() {
         for (std::size_t i = l_.nodes.size(); i-- > 0;) {
             LNode& x = l_.nodes[i];
-            if (x.stored || x.node->op->kind != Kind::Elementwise || x.node->shape.rank() != 4) continue;
+            if (x.stored || x.node->op->kind != Kind::Elementwise || x.node->shape.rank() != 4)
+                continue;
             for (auto u : x.users) {
                 const Node& user = l_.node(u);
                 if (is_moved_op(user))
                     for (std::size_t k = 0; k < l_[u].in.size(); ++k)
-                        if (l_[u].in[k] == static_cast<std::int32_t>(i) && demanded(user, k) == Order::ChannelsLast)
+                        if (l_[u].in[k] == static_cast<std::int32_t>(i) &&
+                            demanded(user, k) == Order::ChannelsLast)
                             x.order = Order::ChannelsLast;
             }
         }
@@ -110,7 +115,8 @@ private:
             if (n.op == &ops::kMatmul)
                 fits = matrix_strides(*r.view);
             else
-                fits = same_memory(r.view->shape, r.view->strides, dense_strides(r.view->shape, order));
+                fits = same_memory(r.view->shape, r.view->strides,
+                                   dense_strides(r.view->shape, order));
         }
         if (!fits) l_[i].in[k] = copy_of(in, order);
     }
@@ -189,20 +195,25 @@ private:
     std::map<std::pair<std::int32_t, Order>, std::int32_t> copies_;
 };
 
-// Whether n adds one value per channel (dim 1 of a map, the last of a matrix) to `heavy`: the bias's node.
+// Whether n adds one value per channel (dim 1 of a map, the last of a matrix) to `heavy`: the
+// bias's node.
 std::int32_t bias_of(const Lowering& l, std::int32_t add, std::int32_t heavy) {
     const Node& n = l.node(add);
     if (n.op != &ops::kAdd || l[add].in[0] == l[add].in[1]) return -1;
     const std::int32_t other = l[add].in[0] == heavy ? l[add].in[1] : l[add].in[0];
     const Resolved r = resolve(l, other);
-    if (!r.view || is_inline_source(l.node(r.base)) || r.base == heavy || l.node(r.base).dtype != n.dtype) return -1;
+    if (!r.view || is_inline_source(l.node(r.base)) || r.base == heavy ||
+        l.node(r.base).dtype != n.dtype)
+        return -1;
     const int channel = l.node(heavy).op == &ops::kMatmul ? n.shape.rank() - 1 : 1;
     for (int d = 0; d < n.shape.rank(); ++d)
-        if (n.shape[d] > 1 && r.view->strides[static_cast<std::size_t>(d)] != (d == channel ? 1 : 0)) return -1;
+        if (n.shape[d] > 1 &&
+            r.view->strides[static_cast<std::size_t>(d)] != (d == channel ? 1 : 0))
+            return -1;
     return other;
 }
 
-} // namespace
+}  // namespace
 
 void choose_layouts(Lowering& l) { Layouts(l).run(); }
 
@@ -213,8 +224,11 @@ void absorb_epilogues(Lowering& l) {
         Unit u;
         u.node = i;
         std::int32_t last = i;
-        auto only_user = [&] { return !l[last].target && l[last].users.size() == 1 ? l[last].users[0] : -1; };
-        if ((n.op == &ops::kConv2d || n.op == &ops::kMatmul) && is_floating(n.dtype) && n.dtype != DType::Float64) {
+        auto only_user = [&] {
+            return !l[last].target && l[last].users.size() == 1 ? l[last].users[0] : -1;
+        };
+        if ((n.op == &ops::kConv2d || n.op == &ops::kMatmul) && is_floating(n.dtype) &&
+            n.dtype != DType::Float64) {
             if (const std::int32_t add = only_user(); add >= 0 && bias_of(l, add, i) >= 0) {
                 u.epilogue.push_back(last = add);
                 if (const std::int32_t act = only_user();
@@ -224,11 +238,12 @@ void absorb_epilogues(Lowering& l) {
         }
         const auto id = static_cast<std::int32_t>(l.units.size());
         l[i].unit = id;
-        for (auto e : u.epilogue) l[e].unit = id;
+        for (auto e : u.epilogue)
+            l[e].unit = id;
         l[last].stored = true;
         u.outputs.push_back(last);
         l.units.push_back(std::move(u));
     }
 }
 
-} // namespace pippin::plan
+}  // namespace pippin::plan

@@ -33,13 +33,18 @@ std::int64_t flops_of(const Node& n, const std::vector<Operand>& in) {
         const Shape& a = in[0].shape;
         return 2 * n.shape.numel() * (ops::trans_a(n.attrs) ? a[a.rank() - 2] : a.back());
     }
-    if (n.op == &ops::kConv2d) return 2 * n.shape.numel() * in[1].shape.numel() / std::max<std::int64_t>(1, in[1].shape[0]);
-    if (n.op == &ops::kConv2dGradInput) return 2 * in[0].shape.numel() * in[1].shape.numel() / std::max<std::int64_t>(1, in[1].shape[0]);
-    if (n.op == &ops::kConv2dGradWeight) return 2 * in[1].shape.numel() * n.shape.numel() / std::max<std::int64_t>(1, n.shape[0]);
+    if (n.op == &ops::kConv2d)
+        return 2 * n.shape.numel() * in[1].shape.numel() /
+               std::max<std::int64_t>(1, in[1].shape[0]);
+    if (n.op == &ops::kConv2dGradInput)
+        return 2 * in[0].shape.numel() * in[1].shape.numel() /
+               std::max<std::int64_t>(1, in[1].shape[0]);
+    if (n.op == &ops::kConv2dGradWeight)
+        return 2 * in[1].shape.numel() * n.shape.numel() / std::max<std::int64_t>(1, n.shape[0]);
     return n.shape.numel();
 }
 
-} // namespace
+}  // namespace
 
 Draft draft_heavy(const Lowering& l, const Unit& u) {
     const Node& n = l.node(u.node);
@@ -114,14 +119,15 @@ bool touches(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>
     return false;
 }
 
-} // namespace
+}  // namespace
 
 void batch(const Lowering& l, std::vector<Draft>& drafts) {
     constexpr std::int64_t kSmall = 1 << 16;
     auto eligible = [&](const Draft& d) {
         if (!d.launch.program || !is_flat(d.launch.program->program)) return false;
         if (d.launch.program->program.extents[0] <= kSmall) return true;
-        // Moving a large program later keeps its inputs alive longer: only where they live on anyway.
+        // Moving a large program later keeps its inputs alive longer: only where they live on
+        // anyway.
         return std::all_of(d.writes.begin(), d.writes.end(), [&](auto w) { return l[w].target; });
     };
     std::vector<char> gone(drafts.size(), 0);
@@ -174,21 +180,27 @@ struct Block {
 };
 
 class Memory {
-public:
+  public:
     Memory(const Lowering& l, const Trace& trace, std::vector<Draft>& drafts)
-        : l_(l), trace_(trace), drafts_(drafts), born_(l.nodes.size(), -1), dies_(l.nodes.size(), -1),
-          shares_(l.nodes.size()), donated_(l.nodes.size(), -1) {
+        : l_(l),
+          trace_(trace),
+          drafts_(drafts),
+          born_(l.nodes.size(), -1),
+          dies_(l.nodes.size(), -1),
+          shares_(l.nodes.size()),
+          donated_(l.nodes.size(), -1) {
         std::iota(shares_.begin(), shares_.end(), 0);
     }
 
     Plan run() {
         lifetimes();
-        for (std::size_t i = 0; i < drafts_.size(); ++i) share_in_place(static_cast<std::int32_t>(i));
+        for (std::size_t i = 0; i < drafts_.size(); ++i)
+            share_in_place(static_cast<std::int32_t>(i));
         const std::int64_t arena = assign_offsets();
         return build(arena);
     }
 
-private:
+  private:
     std::size_t at(std::int32_t n) const { return static_cast<std::size_t>(n); }
     bool in_arena(std::int32_t n) const { return l_[n].input < 0 && !l_[n].target; }
 
@@ -199,7 +211,8 @@ private:
                 if (born_[at(w)] < 0) born_[at(w)] = step;
                 dies_[at(w)] = std::max(dies_[at(w)], step);
             }
-            for (auto r : drafts_[i].reads) dies_[at(r)] = std::max(dies_[at(r)], step);
+            for (auto r : drafts_[i].reads)
+                dies_[at(r)] = std::max(dies_[at(r)], step);
         }
     }
 
@@ -238,7 +251,7 @@ private:
             if (i.op != Opcode::Store) continue;
             std::fill(steps.begin(), steps.end(), -1);
             steps[static_cast<std::size_t>(i.a)] = 0;
-            for (std::size_t k = p.body.size(); k-- > 0;) { // operands come before their users
+            for (std::size_t k = p.body.size(); k-- > 0;) {  // operands come before their users
                 if (steps[k] < 0) continue;
                 const Instr& x = p.body[k];
                 for (auto operand : {x.a, x.b, x.c})
@@ -246,23 +259,30 @@ private:
                         int& s = steps[static_cast<std::size_t>(operand)];
                         if (s < 0 || s > steps[k] + 1) s = steps[k] + 1;
                     }
-                if (x.op == Opcode::Load) out.push_back({steps[k], static_cast<std::size_t>(i.aux), static_cast<std::size_t>(x.aux)});
+                if (x.op == Opcode::Load)
+                    out.push_back({steps[k], static_cast<std::size_t>(i.aux),
+                                   static_cast<std::size_t>(x.aux)});
             }
         }
-        std::stable_sort(out.begin(), out.end(), [](auto& a, auto& b) { return a.distance < b.distance; });
+        std::stable_sort(out.begin(), out.end(),
+                         [](auto& a, auto& b) { return a.distance < b.distance; });
         return out;
     }
 
-    bool can_take(const Program& p, const std::vector<std::int32_t>& nodes, std::size_t o, std::size_t b, std::int32_t step) {
+    bool can_take(const Program& p, const std::vector<std::int32_t>& nodes, std::size_t o,
+                  std::size_t b, std::int32_t step) {
         const Access &out = p.accesses[o], &in = p.accesses[b];
         const std::int32_t from = nodes[b], to = nodes[o];
         if (in.writes || from < 0 || dies_[at(from)] != step) return false;
         // Full values of a reducing program may be read again in a later stage; kept ones are not.
         if (p.form != Form::Map && !(only_kept(p, o) && only_kept(p, b))) return false;
-        if (in.strides != out.strides || in.offset != out.offset || size_of(in.dtype) != size_of(out.dtype)) return false;
+        if (in.strides != out.strides || in.offset != out.offset ||
+            size_of(in.dtype) != size_of(out.dtype))
+            return false;
         if (bytes_of(l_, from) != bytes_of(l_, to)) return false;
         if (in_arena(to) ? !in_arena(from)
-                         : l_[from].input < 0 || !trace_.input_dies[at(l_[from].input)] || is_donated(l_[from].input) || l_[from].target)
+                         : l_[from].input < 0 || !trace_.input_dies[at(l_[from].input)] ||
+                               is_donated(l_[from].input) || l_[from].target)
             return false;
         // Read in one way only: another access to the same memory would see it overwritten.
         for (std::size_t k = 0; k < nodes.size(); ++k)
@@ -274,14 +294,19 @@ private:
 
     static bool only_kept(const Program& p, std::size_t access) {
         for (auto& i : p.body)
-            if ((i.op == Opcode::Load || i.op == Opcode::Store) && i.aux == static_cast<std::int32_t>(access) && !i.kept) return false;
+            if ((i.op == Opcode::Load || i.op == Opcode::Store) &&
+                i.aux == static_cast<std::int32_t>(access) && !i.kept)
+                return false;
         return true;
     }
 
-    bool is_donated(std::int32_t input) const { return std::find(donated_.begin(), donated_.end(), input) != donated_.end(); }
+    bool is_donated(std::int32_t input) const {
+        return std::find(donated_.begin(), donated_.end(), input) != donated_.end();
+    }
 
     std::int32_t root(std::int32_t n) const {
-        while (shares_[at(n)] != n) n = shares_[at(n)];
+        while (shares_[at(n)] != n)
+            n = shares_[at(n)];
         return n;
     }
 
@@ -297,23 +322,28 @@ private:
             b.dies = std::max(b.dies, dies_[at(n)]);
         }
         std::vector<Block*> order, placed;
-        for (auto& [n, b] : blocks) order.push_back(&b);
-        std::stable_sort(order.begin(), order.end(), [](auto* a, auto* b) { return a->bytes > b->bytes; });
+        for (auto& [n, b] : blocks)
+            order.push_back(&b);
+        std::stable_sort(order.begin(), order.end(),
+                         [](auto* a, auto* b) { return a->bytes > b->bytes; });
         std::int64_t top = 0;
         for (auto* b : order) {
             std::int64_t offset = 0;
-            for (auto* o : placed) { // by rising offset
+            for (auto* o : placed) {  // by rising offset
                 if (o->dies < b->born || o->born > b->dies) continue;
                 if (offset + b->bytes <= o->offset) break;
                 offset = std::max(offset, o->offset + o->bytes);
             }
             b->offset = offset;
             top = std::max(top, offset + b->bytes);
-            placed.insert(std::upper_bound(placed.begin(), placed.end(), b, [](auto* x, auto* y) { return x->offset < y->offset; }), b);
+            placed.insert(std::upper_bound(placed.begin(), placed.end(), b,
+                                           [](auto* x, auto* y) { return x->offset < y->offset; }),
+                          b);
         }
         offsets_.assign(l_.nodes.size(), 0);
         for (std::int32_t n = 0; n < static_cast<std::int32_t>(l_.nodes.size()); ++n)
-            if (auto it = blocks.find(root(n)); it != blocks.end() && in_arena(n)) offsets_[at(n)] = it->second.offset;
+            if (auto it = blocks.find(root(n)); it != blocks.end() && in_arena(n))
+                offsets_[at(n)] = it->second.offset;
         return top;
     }
 
@@ -356,12 +386,15 @@ private:
         }
         for (auto& d : drafts_) {
             if (d.launch.heavy) {
-                for (std::size_t k = 0; k < d.operand_nodes.size(); ++k) d.launch.heavy->operands[k].slot = slot_of(d.operand_nodes[k]);
+                for (std::size_t k = 0; k < d.operand_nodes.size(); ++k)
+                    d.launch.heavy->operands[k].slot = slot_of(d.operand_nodes[k]);
                 d.launch.heavy->output.slot = slot_of(d.output_node);
             } else {
                 for (std::size_t s = 0; s < d.access_nodes.size(); ++s)
-                    for (auto n : d.access_nodes[s]) // an Iota's access reads no memory: any slot will do
-                        d.launch.program->segments[s].slots.push_back(slot_of(n < 0 ? d.writes[0] : n));
+                    for (auto n :
+                         d.access_nodes[s])  // an Iota's access reads no memory: any slot will do
+                        d.launch.program->segments[s].slots.push_back(
+                            slot_of(n < 0 ? d.writes[0] : n));
             }
             plan.launches.push_back(std::move(d.launch));
         }
@@ -375,7 +408,7 @@ private:
     std::vector<std::int64_t> offsets_;
 };
 
-} // namespace
+}  // namespace
 
 Plan place_in_memory(const Lowering& l, const Trace& trace, std::vector<Draft> drafts) {
     return Memory(l, trace, drafts).run();
@@ -387,7 +420,8 @@ Plan emit(Lowering& l, const Trace& trace) {
         if (u.cluster >= 0) {
             drafts.push_back(draft_program(l, u));
         } else if (l.node(u.node).op == &ops::kPad || l.node(u.node).op == &ops::kConcat) {
-            for (auto& d : draft_regions(l, u)) drafts.push_back(std::move(d));
+            for (auto& d : draft_regions(l, u))
+                drafts.push_back(std::move(d));
         } else {
             drafts.push_back(draft_heavy(l, u));
         }
@@ -396,4 +430,4 @@ Plan emit(Lowering& l, const Trace& trace) {
     return place_in_memory(l, trace, std::move(drafts));
 }
 
-} // namespace pippin::plan
+}  // namespace pippin::plan

@@ -15,8 +15,10 @@ using graph::NodePtr;
 namespace ops = graph::ops;
 
 namespace {
-graph::Type infer_copy(std::span<const NodePtr> in, const graph::Attrs&) { return {in[0]->dtype, in[0]->shape}; }
-} // namespace
+graph::Type infer_copy(std::span<const NodePtr> in, const graph::Attrs&) {
+    return {in[0]->dtype, in[0]->shape};
+}
+}  // namespace
 
 const graph::OpRecord kCopy{"copy", Kind::Elementwise, infer_copy, nullptr, nullptr, nullptr, -1};
 
@@ -28,28 +30,33 @@ Strides dense_strides(const Shape& s, Order order) {
         step *= s[d];
     };
     if (order == Order::ChannelsLast && s.rank() == 4) {
-        for (int d : {1, 3, 2, 0}) put(d);
+        for (int d : {1, 3, 2, 0})
+            put(d);
     } else {
-        for (int d = s.rank(); d-- > 0;) put(d);
+        for (int d = s.rank(); d-- > 0;)
+            put(d);
     }
     return out;
 }
 
 bool same_memory(const Shape& s, const Strides& a, const Strides& b) {
     for (int d = 0; d < s.rank(); ++d)
-        if (s[d] != 1 && a[static_cast<std::size_t>(d)] != b[static_cast<std::size_t>(d)]) return false;
+        if (s[d] != 1 && a[static_cast<std::size_t>(d)] != b[static_cast<std::size_t>(d)])
+            return false;
     return true;
 }
 
 bool is_inline_source(const Node& n) {
-    return n.op == &ops::kFull || n.op == &ops::kIota || n.op == &ops::kRunScalar || n.op == &ops::kRandomUniform ||
-           n.op == &ops::kRandomBits;
+    return n.op == &ops::kFull || n.op == &ops::kIota || n.op == &ops::kRunScalar ||
+           n.op == &ops::kRandomUniform || n.op == &ops::kRandomBits;
 }
 bool is_strided_view(const Node& n) {
-    return n.op == &ops::kReshape || n.op == &ops::kPermute || n.op == &ops::kExpand || n.op == &ops::kSlice ||
-           n.op == &ops::kFlip;
+    return n.op == &ops::kReshape || n.op == &ops::kPermute || n.op == &ops::kExpand ||
+           n.op == &ops::kSlice || n.op == &ops::kFlip;
 }
-bool is_fusable(const Node& n) { return n.op->kind == Kind::Elementwise || n.op->kind == Kind::Reduce; }
+bool is_fusable(const Node& n) {
+    return n.op->kind == Kind::Elementwise || n.op->kind == Kind::Reduce;
+}
 
 namespace {
 
@@ -99,7 +106,7 @@ std::optional<View> reshape_view(const View& from, const Shape& to) {
     return out;
 }
 
-} // namespace
+}  // namespace
 
 std::optional<View> through_view(const Node& n, const View& from) {
     View out;
@@ -110,9 +117,11 @@ std::optional<View> through_view(const Node& n, const View& from) {
     auto at = [](int d) { return static_cast<std::size_t>(d); };
     if (n.op == &ops::kReshape) return reshape_view(from, n.shape);
     if (n.op == &ops::kPermute) {
-        for (int d = 0; d < rank; ++d) out.strides[at(d)] = from.strides[static_cast<std::size_t>(a.i[at(d)])];
+        for (int d = 0; d < rank; ++d)
+            out.strides[at(d)] = from.strides[static_cast<std::size_t>(a.i[at(d)])];
     } else if (n.op == &ops::kExpand) {
-        for (int d = 0; d < rank; ++d) out.strides[at(d)] = from.shape[d] == n.shape[d] ? from.strides[at(d)] : 0;
+        for (int d = 0; d < rank; ++d)
+            out.strides[at(d)] = from.shape[d] == n.shape[d] ? from.strides[at(d)] : 0;
     } else if (n.op == &ops::kSlice) {
         const auto start = ops::slice_start(a), step = ops::slice_step(a);
         for (int d = 0; d < rank; ++d) {
@@ -147,7 +156,8 @@ Resolved resolve(const Lowering& l, std::int32_t n) {
         v.strides = dense_strides(base.shape, l[n].order);
     }
     std::optional<View> view = v;
-    for (std::size_t i = chain.size(); i-- > 0 && view;) view = through_view(l.node(chain[i]), *view);
+    for (std::size_t i = chain.size(); i-- > 0 && view;)
+        view = through_view(l.node(chain[i]), *view);
     return {n, view};
 }
 
@@ -157,7 +167,8 @@ Lowering number(const Trace& trace, const std::vector<NodePtr>& simplified) {
     l.num_scalars = static_cast<std::int64_t>(trace.scalars.size());
     std::unordered_map<const Node*, std::int32_t> scalar_of, id;
     std::unordered_map<const Value*, std::int32_t> input_of;
-    for (std::size_t i = 0; i < trace.inputs.size(); ++i) input_of[trace.inputs[i]->value.get()] = static_cast<std::int32_t>(i);
+    for (std::size_t i = 0; i < trace.inputs.size(); ++i)
+        input_of[trace.inputs[i]->value.get()] = static_cast<std::int32_t>(i);
     std::int32_t slot = 0;
     for (auto* n : trace.nodes) {
         if (n->value) continue;
@@ -218,4 +229,4 @@ Plan make_plan(const Trace& trace) {
     return emit(l, trace);
 }
 
-} // namespace pippin::plan
+}  // namespace pippin::plan

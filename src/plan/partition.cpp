@@ -1,5 +1,5 @@
-// Fusion: which nodes share a program. Nodes are taken users first; each joins the programs that use
-// it, is computed again in several where that is cheap, or starts a program of its own.
+// Fusion: which nodes share a program. Nodes are taken users first; each joins the programs that
+// use it, is computed again in several where that is cheap, or starts a program of its own.
 #include <algorithm>
 
 #include "graph/ops/records.h"
@@ -13,15 +13,17 @@ namespace ops = graph::ops;
 
 namespace {
 
-constexpr std::size_t kMaxMembers = 96; ///< keeps programs within what kernels can take
-constexpr int kMaxRecompute = 4;        ///< longest chain that is computed in several programs
+constexpr std::size_t kMaxMembers = 96;  ///< keeps programs within what kernels can take
+constexpr int kMaxRecompute = 4;         ///< longest chain that is computed in several programs
 
 bool is_region_op(const Node& n) { return n.op == &ops::kPad || n.op == &ops::kConcat; }
 
 // Cheaper to compute again than to store and load.
 bool is_cheap(const Node& n) {
-    if (n.op->kind != Kind::Elementwise || n.op == &ops::kCheckIndex || n.op == &kCopy) return false;
-    for (auto* op : {&ops::kExp, &ops::kLog, &ops::kTanh, &ops::kSigmoid, &ops::kErf, &ops::kSin, &ops::kCos, &ops::kPow})
+    if (n.op->kind != Kind::Elementwise || n.op == &ops::kCheckIndex || n.op == &kCopy)
+        return false;
+    for (auto* op : {&ops::kExp, &ops::kLog, &ops::kTanh, &ops::kSigmoid, &ops::kErf, &ops::kSin,
+                     &ops::kCos, &ops::kPow})
         if (n.op == op) return false;
     return true;
 }
@@ -33,7 +35,7 @@ struct Edge {
 };
 
 class Partition {
-public:
+  public:
     explicit Partition(Lowering& l) : l_(l), stamp_(l.nodes.size(), 0), chain_(l.nodes.size(), 0) {}
 
     void run() {
@@ -53,28 +55,32 @@ public:
         make_units();
     }
 
-private:
+  private:
     Cluster& cluster(std::int32_t q) { return l_.clusters[static_cast<std::size_t>(q)]; }
 
     // --- placing one node in a program's space ---
 
     static Placement nonunit(const Shape& s, int first) {
         Placement p;
-        for (int d = 0; d < s.rank(); ++d) p.push_back(s[d] == 1 ? std::int8_t{-1} : static_cast<std::int8_t>(first++));
+        for (int d = 0; d < s.rank(); ++d)
+            p.push_back(s[d] == 1 ? std::int8_t{-1} : static_cast<std::int8_t>(first++));
         return p;
     }
 
-    // Where each dim of a view's input runs, given where the view's dims run. Nothing for views that
-    // change which points are read.
+    // Where each dim of a view's input runs, given where the view's dims run. Nothing for views
+    // that change which points are read.
     std::optional<Placement> under_view(const Node& view, const Shape& in, const Placement& p) {
         Placement out;
         if (view.op == &ops::kPermute) {
-            for (int d = 0; d < in.rank(); ++d) out.push_back(-1);
-            for (std::size_t d = 0; d < p.size(); ++d) out[static_cast<std::size_t>(view.attrs.i[d])] = p[d];
+            for (int d = 0; d < in.rank(); ++d)
+                out.push_back(-1);
+            for (std::size_t d = 0; d < p.size(); ++d)
+                out[static_cast<std::size_t>(view.attrs.i[d])] = p[d];
             return out;
         }
         if (view.op == &ops::kExpand) {
-            for (int d = 0; d < in.rank(); ++d) out.push_back(in[d] == 1 ? std::int8_t{-1} : p[static_cast<std::size_t>(d)]);
+            for (int d = 0; d < in.rank(); ++d)
+                out.push_back(in[d] == 1 ? std::int8_t{-1} : p[static_cast<std::size_t>(d)]);
             return out;
         }
         if (view.op == &ops::kReshape) {
@@ -84,11 +90,13 @@ private:
                     out.push_back(-1);
                     continue;
                 }
-                while (o < view.shape.rank() && view.shape[o] == 1) ++o;
+                while (o < view.shape.rank() && view.shape[o] == 1)
+                    ++o;
                 if (o == view.shape.rank() || view.shape[o] != in[d]) return std::nullopt;
                 out.push_back(p[static_cast<std::size_t>(o++)]);
             }
-            while (o < view.shape.rank() && view.shape[o] == 1) ++o;
+            while (o < view.shape.rank() && view.shape[o] == 1)
+                ++o;
             if (o < view.shape.rank()) return std::nullopt;
             return out;
         }
@@ -103,7 +111,8 @@ private:
         const Shape& in = l_.node(l_[q.members[member]].in[0]).shape;
         SmallVec<std::int8_t, 8> reduced;
         for (std::size_t d = 0; d < q.dims.size(); ++d)
-            if (q.dims[d].reduced && q.dims[d].extent != 1) reduced.push_back(static_cast<std::int8_t>(d));
+            if (q.dims[d].reduced && q.dims[d].extent != 1)
+                reduced.push_back(static_cast<std::int8_t>(d));
         std::size_t next = 0;
         for (auto d : n.attrs.i)
             if (in[static_cast<int>(d)] != 1) p[static_cast<std::size_t>(d)] = reduced[next++];
@@ -111,7 +120,8 @@ private:
     }
 
     enum class Cover { None, Full, Kept, AllButSome };
-    // AllButSome: covers every kept dim of a program that reduces nothing, but not all: `missing` is the rest.
+    // AllButSome: covers every kept dim of a program that reduces nothing, but not all: `missing`
+    // is the rest.
     Cover coverage(const Cluster& q, const Placement& p, SmallVec<std::int8_t, 8>* missing) {
         std::array<int, 16> seen{};
         for (auto d : p)
@@ -137,11 +147,14 @@ private:
     }
 
     // Whether reductions of `n` can run along `q`'s reduced dims (or `along`, in order).
-    bool extents_match(const Node& n, const Shape& in, const Cluster& q, const SmallVec<std::int8_t, 8>& along) {
+    bool extents_match(const Node& n, const Shape& in, const Cluster& q,
+                       const SmallVec<std::int8_t, 8>& along) {
         std::size_t next = 0;
         for (auto d : n.attrs.i) {
             if (in[static_cast<int>(d)] == 1) continue;
-            if (next == along.size() || q.dims[static_cast<std::size_t>(along[next])].extent != in[static_cast<int>(d)]) return false;
+            if (next == along.size() ||
+                q.dims[static_cast<std::size_t>(along[next])].extent != in[static_cast<int>(d)])
+                return false;
             ++next;
         }
         return next == along.size();
@@ -150,7 +163,7 @@ private:
     struct Join {
         std::int32_t cluster = -1;
         Placement placement;
-        bool continues = false; ///< a reduction whose result full members use
+        bool continues = false;  ///< a reduction whose result full members use
     };
 
     // Whether node i can be computed in q for this edge; fills `join`.
@@ -158,7 +171,8 @@ private:
         const Cluster& q = cluster(q_id);
         if (q.members.size() >= kMaxMembers) return false;
         std::size_t member = 0;
-        while (q.members[member] != e.user) ++member;
+        while (q.members[member] != e.user)
+            ++member;
         Placement p = input_placement(q, member);
         for (auto v : e.views) {
             auto under = under_view(l_.node(v), l_.node(l_[v].in[0]).shape, p);
@@ -172,7 +186,8 @@ private:
         const Cover cover = coverage(q, p, &missing);
         const bool user_kept = coverage(q, q.placements[member], nullptr) == Cover::Kept;
         const bool user_reduces = l_.node(e.user).op->kind == Kind::Reduce;
-        if (user_reduces && only_unit_reduced(q)) return false; // full and kept would look the same
+        if (user_reduces && only_unit_reduced(q))
+            return false;  // full and kept would look the same
         bool continues = false;
         if (n.op->kind == Kind::Elementwise) {
             if (is_argument(i)) {
@@ -182,7 +197,7 @@ private:
             } else if (cover != Cover::Kept) {
                 return false;
             } else if (!(user_kept && !user_reduces) && !row_form(q)) {
-                return false; // columns have no kept values before they are reduced
+                return false;  // columns have no kept values before they are reduced
             }
         } else {
             const Shape& in = l_.node(l_[i].in[0]).shape;
@@ -193,14 +208,16 @@ private:
                 if (user_reduces) return false;
                 SmallVec<std::int8_t, 8> reduced;
                 for (std::size_t d = 0; d < q.dims.size(); ++d)
-                    if (q.dims[d].reduced && q.dims[d].extent != 1) reduced.push_back(static_cast<std::int8_t>(d));
+                    if (q.dims[d].reduced && q.dims[d].extent != 1)
+                        reduced.push_back(static_cast<std::int8_t>(d));
                 if (!extents_match(n, in, q, reduced)) return false;
                 continues = !user_kept;
                 if (continues && !row_form(q)) return false;
             } else if (cover == Cover::AllButSome && !missing.empty()) {
                 if (!extents_match(n, in, q, missing)) return false;
                 Cluster trial = q;
-                for (auto d : missing) trial.dims[static_cast<std::size_t>(d)].reduced = true;
+                for (auto d : missing)
+                    trial.dims[static_cast<std::size_t>(d)].reduced = true;
                 if (!row_form(trial)) return false;
                 continues = true;
             } else {
@@ -223,7 +240,8 @@ private:
             if (cover == Cover::Full) {
                 append_reduced(q, i, j.placement);
             } else if (cover == Cover::AllButSome) {
-                for (auto d : missing) q.dims[static_cast<std::size_t>(d)].reduced = true;
+                for (auto d : missing)
+                    q.dims[static_cast<std::size_t>(d)].reduced = true;
             }
             q.rows |= j.continues;
         }
@@ -232,8 +250,8 @@ private:
         l_[i].clusters.push_back(j.cluster);
     }
 
-    // Turns a program without reductions into the kept part of one over reduction i's input. Dims come in
-    // the order of that input, so that the program's space follows its memory.
+    // Turns a program without reductions into the kept part of one over reduction i's input. Dims
+    // come in the order of that input, so that the program's space follows its memory.
     void append_reduced(Cluster& q, std::int32_t i, Placement& p) {
         const std::int32_t input = l_[i].in[0];
         const Shape& in = l_.node(input).shape;
@@ -242,14 +260,19 @@ private:
         q.channel = -1;
         for (int d = 0; d < in.rank(); ++d) {
             bool reduced = false;
-            for (auto r : l_.node(i).attrs.i) reduced |= r == d;
+            for (auto r : l_.node(i).attrs.i)
+                reduced |= r == d;
             if (in[d] == 1) continue;
-            if (d == 1 && in.rank() == 4 && memory_order(input) == Order::ChannelsLast) q.channel = static_cast<int>(dims.size());
-            if (!reduced) moved[static_cast<std::size_t>(p[static_cast<std::size_t>(d)])] = static_cast<std::int8_t>(dims.size());
+            if (d == 1 && in.rank() == 4 && memory_order(input) == Order::ChannelsLast)
+                q.channel = static_cast<int>(dims.size());
+            if (!reduced)
+                moved[static_cast<std::size_t>(p[static_cast<std::size_t>(d)])] =
+                    static_cast<std::int8_t>(dims.size());
             dims.push_back({in[d], reduced});
         }
         bool any = false;
-        for (auto& d : dims) any |= d.reduced;
+        for (auto& d : dims)
+            any |= d.reduced;
         if (!any) dims.push_back({1, true});
         for (auto& placement : q.placements)
             for (auto& d : placement)
@@ -276,7 +299,8 @@ private:
         const Shape& s = l_.node(shaped).shape;
         for (int d = 0; d < s.rank(); ++d)
             if (s[d] != 1) {
-                if (d == 1 && s.rank() == 4 && memory_order(shaped) == Order::ChannelsLast) q.channel = static_cast<int>(q.dims.size());
+                if (d == 1 && s.rank() == 4 && memory_order(shaped) == Order::ChannelsLast)
+                    q.channel = static_cast<int>(q.dims.size());
                 q.dims.push_back({s[d], false});
             }
         q.channels_last = q.channel >= 0;
@@ -301,7 +325,8 @@ private:
         for (auto u : l_[n].users) {
             if (is_strided_view(l_.node(u)) && l_[u].input < 0) {
                 SmallVec<std::int32_t, 4> deeper{u};
-                for (auto v : views) deeper.push_back(v);
+                for (auto v : views)
+                    deeper.push_back(v);
                 collect(u, std::move(deeper), out);
             } else {
                 out.push_back({u, views});
@@ -324,11 +349,13 @@ private:
                 if (std::exchange(cluster_seen_[static_cast<std::size_t>(c)], 1)) continue;
                 for (auto m : cluster(c).members)
                     if (l_[m].stored)
-                        for (auto u : l_[m].users) work.push_back(u);
+                        for (auto u : l_[m].users)
+                            work.push_back(u);
             }
             // What a program only computes for itself leads nowhere but through the program.
             if (l_[n].clusters.empty())
-                for (auto u : l_[n].users) work.push_back(u);
+                for (auto u : l_[n].users)
+                    work.push_back(u);
         }
         return false;
     }
@@ -360,7 +387,8 @@ private:
             const auto& clusters = l_[e.user].clusters;
             if (clusters.empty()) needs_memory = true;
             for (auto q : clusters) {
-                auto it = std::find_if(joins.begin(), joins.end(), [&](auto& j) { return j.cluster == q; });
+                auto it = std::find_if(joins.begin(), joins.end(),
+                                       [&](auto& j) { return j.cluster == q; });
                 Join fresh;
                 Join& j = it == joins.end() ? fresh : *it;
                 if (!can_join(i, q, e, j)) {
@@ -371,10 +399,14 @@ private:
                 }
             }
         }
-        std::erase_if(joins, [&](auto& j) { return std::find(refused.begin(), refused.end(), j.cluster) != refused.end(); });
+        std::erase_if(joins, [&](auto& j) {
+            return std::find(refused.begin(), refused.end(), j.cluster) != refused.end();
+        });
         if (!needs_memory && joins.size() > 1 && !recompute(i, joins.size())) merge_users(i, joins);
-        if (!needs_memory && (joins.size() == 1 || (joins.size() > 1 && recompute(i, joins.size())))) {
-            for (auto& j : joins) add(i, j);
+        if (!needs_memory &&
+            (joins.size() == 1 || (joins.size() > 1 && recompute(i, joins.size())))) {
+            for (auto& j : joins)
+                add(i, j);
             if (joins.size() > 1) chain_[static_cast<std::size_t>(i)] = 1;
             return;
         }
@@ -386,7 +418,8 @@ private:
                 if (l_[e.user].clusters.empty()) others.push_back(e.user);
                 for (auto c : l_[e.user].clusters)
                     if (c != j.cluster)
-                        for (auto u : outside_users(cluster(c))) others.push_back(u);
+                        for (auto u : outside_users(cluster(c)))
+                            others.push_back(u);
             }
             if (!reaches(others, j.cluster)) return add(i, j);
         }
@@ -397,8 +430,10 @@ private:
     bool is_argument(std::int32_t i) const {
         if (l_.node(i).shape.numel() != 1 || !is_cheap(l_.node(i))) return false;
         for (auto in : l_[i].in) {
-            while (is_strided_view(l_.node(in))) in = l_[in].in[0];
-            if (!is_inline_source(l_.node(in)) && !(l_[in].input < 0 && l_.node(in).op->kind == Kind::Elementwise && is_argument(in)))
+            while (is_strided_view(l_.node(in)))
+                in = l_[in].in[0];
+            if (!is_inline_source(l_.node(in)) &&
+                !(l_[in].input < 0 && l_.node(in).op->kind == Kind::Elementwise && is_argument(in)))
                 return false;
         }
         return true;
@@ -413,7 +448,8 @@ private:
             const Node& x = l_.node(in);
             large += !is_inline_source(x) && x.op != &ops::kExpand;
         }
-        for (auto u : l_[i].users) chain = std::max(chain, chain_[static_cast<std::size_t>(u)]);
+        for (auto u : l_[i].users)
+            chain = std::max(chain, chain_[static_cast<std::size_t>(u)]);
         if (chain >= kMaxRecompute) return false;
         if (large > 2 || (large == 2 && programs > 2)) return false;
         chain_[static_cast<std::size_t>(i)] = chain + 1;
@@ -424,7 +460,8 @@ private:
     void merge_users(std::int32_t i, std::vector<Join>& joins) {
         for (std::size_t a = 0; a < joins.size(); ++a)
             for (std::size_t b = a + 1; b < joins.size();) {
-                if (merge(joins[a].cluster, joins[b].cluster, joins[a].placement, joins[b].placement, l_.node(i).shape)) {
+                if (merge(joins[a].cluster, joins[b].cluster, joins[a].placement,
+                          joins[b].placement, l_.node(i).shape)) {
                     joins[a].continues |= joins[b].continues;
                     joins.erase(joins.begin() + static_cast<std::ptrdiff_t>(b));
                 } else {
@@ -433,22 +470,28 @@ private:
             }
     }
 
-    // Joins program b into a, given where one shared shape runs in each. False when their spaces differ or one
-    // must come before the other.
-    bool merge(std::int32_t a, std::int32_t b, const Placement& pa, const Placement& pb, const Shape& s) {
+    // Joins program b into a, given where one shared shape runs in each. False when their spaces
+    // differ or one must come before the other.
+    bool merge(std::int32_t a, std::int32_t b, const Placement& pa, const Placement& pb,
+               const Shape& s) {
         Cluster &x = cluster(a), &y = cluster(b);
-        if (x.dims.size() != y.dims.size() || x.members.size() + y.members.size() > kMaxMembers) return false;
+        if (x.dims.size() != y.dims.size() || x.members.size() + y.members.size() > kMaxMembers)
+            return false;
         std::vector<std::int8_t> moved(y.dims.size(), -1);
         for (int d = 0; d < s.rank(); ++d)
-            if (pb[static_cast<std::size_t>(d)] >= 0) moved[static_cast<std::size_t>(pb[static_cast<std::size_t>(d)])] = pa[static_cast<std::size_t>(d)];
-        // Dims that the shared shape does not have pair up in order: any pairing of equal extents will do.
+            if (pb[static_cast<std::size_t>(d)] >= 0)
+                moved[static_cast<std::size_t>(pb[static_cast<std::size_t>(d)])] =
+                    pa[static_cast<std::size_t>(d)];
+        // Dims that the shared shape does not have pair up in order: any pairing of equal extents
+        // will do.
         std::vector<char> taken(x.dims.size(), 0);
         for (auto m : moved)
             if (m >= 0) taken[static_cast<std::size_t>(m)] = 1;
         for (std::size_t d = 0; d < y.dims.size(); ++d) {
             std::size_t k = 0;
             if (moved[d] < 0) {
-                while (k < x.dims.size() && taken[k]) ++k;
+                while (k < x.dims.size() && taken[k])
+                    ++k;
                 if (k == x.dims.size()) return false;
                 taken[k] = 1;
                 moved[d] = static_cast<std::int8_t>(k);
@@ -458,7 +501,9 @@ private:
         }
         if (row_form(x) != row_form(y)) return false;
         for (std::size_t k = 0; k < y.members.size(); ++k)
-            if (const Placement* have = x.placement(y.members[k]); have && !(*have == remapped(y.placements[k], moved))) return false;
+            if (const Placement* have = x.placement(y.members[k]);
+                have && !(*have == remapped(y.placements[k], moved)))
+                return false;
         if (!independent(a, b)) return false;
         for (std::size_t k = 0; k < y.members.size(); ++k) {
             auto& clusters = l_[y.members[k]].clusters;
@@ -492,7 +537,9 @@ private:
                         p = under_view(l_.node(in), l_.node(l_[in].in[0]).shape, *p);
                         in = l_[in].in[0];
                     }
-                    if (p && !is_inline_source(l_.node(in)) && coverage(q, *p, nullptr) == Cover::Full) out.push_back({in, *p});
+                    if (p && !is_inline_source(l_.node(in)) &&
+                        coverage(q, *p, nullptr) == Cover::Full)
+                        out.push_back({in, *p});
                 }
             }
             return out;
@@ -505,7 +552,8 @@ private:
                 merged = false;
                 for (auto& r : reads(cluster(q))) {
                     for (auto& [other, placement] : readers[static_cast<std::size_t>(r.base)]) {
-                        if (other == q || cluster(other).dead || !cluster(other).reduces()) continue;
+                        if (other == q || cluster(other).dead || !cluster(other).reduces())
+                            continue;
                         if (merge(q, other, r.placement, placement, l_.node(r.base).shape)) {
                             merged = true;
                             break;
@@ -514,11 +562,13 @@ private:
                     if (merged) break;
                 }
             }
-            for (auto& r : reads(cluster(q))) readers[static_cast<std::size_t>(r.base)].emplace_back(q, r.placement);
+            for (auto& r : reads(cluster(q)))
+                readers[static_cast<std::size_t>(r.base)].emplace_back(q, r.placement);
         }
     }
 
-    // A merged program may hold both a stored value and all of its users; users elsewhere decide what is stored.
+    // A merged program may hold both a stored value and all of its users; users elsewhere decide
+    // what is stored.
     void make_units() {
         for (std::int32_t q = 0; q < static_cast<std::int32_t>(l_.clusters.size()); ++q) {
             if (cluster(q).dead) continue;
@@ -536,8 +586,10 @@ private:
         }
         for (auto& u : l_.units) {
             auto read = [&](std::int32_t in) {
-                while (is_strided_view(l_.node(in)) && l_[in].input < 0) in = l_[in].in[0];
-                if (l_[in].stored && std::find(u.reads.begin(), u.reads.end(), in) == u.reads.end()) u.reads.push_back(in);
+                while (is_strided_view(l_.node(in)) && l_[in].input < 0)
+                    in = l_[in].in[0];
+                if (l_[in].stored && std::find(u.reads.begin(), u.reads.end(), in) == u.reads.end())
+                    u.reads.push_back(in);
             };
             if (u.cluster >= 0) {
                 const Cluster& q = cluster(u.cluster);
@@ -545,7 +597,8 @@ private:
                     for (auto in : l_[m].in)
                         if (!q.placement(in)) read_outside(q, in, read);
             } else {
-                for (auto in : l_[u.node].in) read(in);
+                for (auto in : l_[u.node].in)
+                    read(in);
                 for (auto e : u.epilogue)
                     for (auto in : l_[e].in)
                         if (l_[in].unit != l_[u.node].unit || !is_part(u, in)) read(in);
@@ -557,17 +610,21 @@ private:
         collect(m, {}, edges);
         for (auto& e : edges) {
             const auto& c = l_[e.user].clusters;
-            if (c.empty() || std::any_of(c.begin(), c.end(), [&](auto x) { return x != q; })) return true;
+            if (c.empty() || std::any_of(c.begin(), c.end(), [&](auto x) { return x != q; }))
+                return true;
         }
         return false;
     }
-    template <class F> void read_outside(const Cluster& q, std::int32_t in, F read) {
+    template <class F>
+    void read_outside(const Cluster& q, std::int32_t in, F read) {
         std::int32_t base = in;
-        while (is_strided_view(l_.node(base)) && l_[base].input < 0) base = l_[base].in[0];
+        while (is_strided_view(l_.node(base)) && l_[base].input < 0)
+            base = l_[base].in[0];
         if (!q.placement(base)) read(in);
     }
     static bool is_part(const Unit& u, std::int32_t n) {
-        return n == u.node || std::find(u.epilogue.begin(), u.epilogue.end(), n) != u.epilogue.end();
+        return n == u.node ||
+               std::find(u.epilogue.begin(), u.epilogue.end(), n) != u.epilogue.end();
     }
 
     Lowering& l_;
@@ -577,16 +634,17 @@ private:
     std::uint32_t now_ = 0;
 };
 
-} // namespace
+}  // namespace
 
 bool row_form(const Cluster& q) {
     if (q.rows) return true;
     int inner = -1;
     for (std::size_t d = 0; d < q.dims.size(); ++d)
-        if (q.dims[d].extent != 1 && (!q.channels_last || static_cast<int>(d) == q.channel)) inner = static_cast<int>(d);
+        if (q.dims[d].extent != 1 && (!q.channels_last || static_cast<int>(d) == q.channel))
+            inner = static_cast<int>(d);
     return inner < 0 || q.dims[static_cast<std::size_t>(inner)].reduced;
 }
 
 void partition(Lowering& l) { Partition(l).run(); }
 
-} // namespace pippin::plan
+}  // namespace pippin::plan

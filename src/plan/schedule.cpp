@@ -12,7 +12,7 @@ std::int64_t bytes_of(const Lowering& l, std::int32_t n) {
     return l.node(n).shape.numel() * static_cast<std::int64_t>(size_of(l.node(n).dtype));
 }
 
-} // namespace
+}  // namespace
 
 void schedule(Lowering& l) {
     const std::size_t count = l.units.size();
@@ -28,15 +28,18 @@ void schedule(Lowering& l) {
                 followers[static_cast<std::size_t>(maker)].push_back(static_cast<std::int32_t>(u));
             }
         }
-        for (auto o : l.units[u].outputs) place[u] = std::max(place[u], o);
+        for (auto o : l.units[u].outputs)
+            place[u] = std::max(place[u], o);
     }
-    // What running u changes in live arena bytes: its temporaries are born, what only it still reads dies.
+    // What running u changes in live arena bytes: its temporaries are born, what only it still
+    // reads dies.
     auto growth = [&](std::size_t u) {
         std::int64_t g = 0;
         for (auto o : l.units[u].outputs)
             if (!l[o].target) g += bytes_of(l, o);
         for (auto r : l.units[u].reads)
-            if (readers[static_cast<std::size_t>(r)] == 1 && !l[r].target && l[r].input < 0) g -= bytes_of(l, r);
+            if (readers[static_cast<std::size_t>(r)] == 1 && !l[r].target && l[r].input < 0)
+                g -= bytes_of(l, r);
         return g;
     };
     std::vector<std::int32_t> ready, order;
@@ -48,8 +51,9 @@ void schedule(Lowering& l) {
         for (std::size_t k = 0; k < ready.size(); ++k) {
             const auto u = static_cast<std::size_t>(ready[k]);
             const std::int64_t g = growth(u);
-            const bool better = k == 0 || g < best_growth ||
-                                (g == best_growth && place[u] < place[static_cast<std::size_t>(ready[best])]);
+            const bool better =
+                k == 0 || g < best_growth ||
+                (g == best_growth && place[u] < place[static_cast<std::size_t>(ready[best])]);
             if (better) {
                 best = k;
                 best_growth = g;
@@ -58,11 +62,13 @@ void schedule(Lowering& l) {
         const std::int32_t u = ready[best];
         ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(best));
         order.push_back(u);
-        for (auto r : l.units[static_cast<std::size_t>(u)].reads) --readers[static_cast<std::size_t>(r)];
+        for (auto r : l.units[static_cast<std::size_t>(u)].reads)
+            --readers[static_cast<std::size_t>(r)];
         for (auto f : followers[static_cast<std::size_t>(u)])
             if (--missing[static_cast<std::size_t>(f)] == 0) ready.push_back(f);
     }
-    if (order.size() != count) throw Error("internal error: the plan's programs depend on each other in a circle");
+    if (order.size() != count)
+        throw Error("internal error: the plan's programs depend on each other in a circle");
     std::vector<Unit> units;
     std::vector<std::int32_t> moved(count);
     for (auto u : order) {
@@ -74,4 +80,4 @@ void schedule(Lowering& l) {
         if (n.unit >= 0) n.unit = moved[static_cast<std::size_t>(n.unit)];
 }
 
-} // namespace pippin::plan
+}  // namespace pippin::plan

@@ -12,4 +12,4 @@ namespace pippin::plan {
 /// (held without ownership: the trace's nodes must outlive the result).
 std::vector<graph::NodePtr> simplify(const Trace& trace);
 
-} // namespace pippin::plan
+}  // namespace pippin::plan

@@ -17,9 +17,12 @@ std::string place_text(const Plan& p, std::int32_t slot) {
     if (slot < 0) return "-";
     const Slot& s = p.slots[static_cast<std::size_t>(slot)];
     switch (s.where) {
-    case Slot::Where::Input: return fmt::format("in{}", s.index);
-    case Slot::Where::Output: return fmt::format("out{}", s.index);
-    case Slot::Where::Arena: break;
+        case Slot::Where::Input:
+            return fmt::format("in{}", s.index);
+        case Slot::Where::Output:
+            return fmt::format("out{}", s.index);
+        case Slot::Where::Arena:
+            break;
     }
     return fmt::format("@{}", s.offset);
 }
@@ -27,12 +30,18 @@ std::string place_text(const Plan& p, std::int32_t slot) {
 std::string form_text(const Program& p) {
     std::string dims;
     for (int d = 0; d < p.rank; ++d)
-        dims += fmt::format("{}{}", d == 0 ? "" : d == p.split && p.form != Form::Map ? " | " : " ", p.extents[static_cast<std::size_t>(d)]);
-    const char* form = p.form == Form::Map ? "map" : p.form == Form::RowReduce ? "reduce rows" : "reduce columns";
+        dims += fmt::format("{}{}",
+                            d == 0                                ? ""
+                            : d == p.split && p.form != Form::Map ? " | "
+                                                                  : " ",
+                            p.extents[static_cast<std::size_t>(d)]);
+    const char* form = p.form == Form::Map         ? "map"
+                       : p.form == Form::RowReduce ? "reduce rows"
+                                                   : "reduce columns";
     return fmt::format("{} [{}]", form, dims);
 }
 
-} // namespace
+}  // namespace
 
 std::string Plan::str() const {
     std::int64_t moved = 0;
@@ -41,7 +50,8 @@ std::string Plan::str() const {
     for (auto& l : launches) {
         std::string places, kind;
         if (l.heavy) {
-            for (auto& o : l.heavy->operands) places += (places.empty() ? "" : " ") + place_text(*this, o.slot);
+            for (auto& o : l.heavy->operands)
+                places += (places.empty() ? "" : " ") + place_text(*this, o.slot);
             places += " -> " + place_text(*this, l.heavy->output.slot);
             kind = l.heavy->output.shape.str();
         } else {
@@ -53,15 +63,21 @@ std::string Plan::str() const {
             }
             places += " -> " + out;
             kind = form_text(p);
-            if (l.program->segments.size() > 1) kind += fmt::format(" and {} more", l.program->segments.size() - 1);
+            if (l.program->segments.size() > 1)
+                kind += fmt::format(" and {} more", l.program->segments.size() - 1);
         }
-        lines += fmt::format("{:4}  {:10}  {}  {}  {}\n", number++, size_text(l.bytes_moved), l.name, kind, places);
+        lines += fmt::format("{:4}  {:10}  {}  {}  {}\n", number++, size_text(l.bytes_moved),
+                             l.name, kind, places);
         moved += l.bytes_moved;
     }
     std::int64_t in_place = 0;
-    for (auto& o : outputs) in_place += o.donated_input >= 0;
-    return fmt::format("plan: {} graph nodes in {} launches, {} moved, arena {}, {} inputs, {} outputs ({} in place)\n{}", nodes,
-                       launches.size(), size_text(moved), size_text(arena_bytes), num_inputs, outputs.size(), in_place, lines);
+    for (auto& o : outputs)
+        in_place += o.donated_input >= 0;
+    return fmt::format(
+        "plan: {} graph nodes in {} launches, {} moved, arena {}, {} inputs, {} outputs ({} in "
+        "place)\n{}",
+        nodes, launches.size(), size_text(moved), size_text(arena_bytes), num_inputs,
+        outputs.size(), in_place, lines);
 }
 
-} // namespace pippin::plan
+}  // namespace pippin::plan

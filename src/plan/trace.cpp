@@ -20,32 +20,39 @@ namespace {
 
 void hash_shape(Key& k, const Shape& s) {
     k.add(static_cast<std::uint64_t>(s.rank()));
-    for (auto e : s) k.add(static_cast<std::uint64_t>(e));
+    for (auto e : s)
+        k.add(static_cast<std::uint64_t>(e));
 }
 
 void hash_node(Trace& t, const Node& n) {
     for (Key* k : {&t.key, &t.structure}) {
         k->add(reinterpret_cast<std::uintptr_t>(n.op));
         k->add(static_cast<std::uint64_t>(n.dtype));
-        for (auto& in : n.inputs) k->add(in->id);
+        for (auto& in : n.inputs)
+            k->add(in->id);
     }
     Key& k = t.key;
     hash_shape(k, n.shape);
-    for (auto v : n.attrs.i) k.add(static_cast<std::uint64_t>(v));
-    for (auto v : n.attrs.f) k.add(std::bit_cast<std::uint64_t>(v));
+    for (auto v : n.attrs.i)
+        k.add(static_cast<std::uint64_t>(v));
+    for (auto v : n.attrs.f)
+        k.add(std::bit_cast<std::uint64_t>(v));
 }
 
-// Which inputs nobody else will read: every reference to the leaf comes from nodes that are given up
-// by this flush, and nobody shares its bytes.
+// Which inputs nobody else will read: every reference to the leaf comes from nodes that are given
+// up by this flush, and nobody shares its bytes.
 void find_dying(Trace& t) {
     const std::size_t count = t.nodes.size();
     std::vector<long> edges(count, 0);
     for (Node* n : t.nodes)
         if (!n->value)
-            for (auto& in : n->inputs) ++edges[in->id];
-    for (auto& target : t.targets) edges[target.node->id] += target.holders;
+            for (auto& in : n->inputs)
+                ++edges[in->id];
+    for (auto& target : t.targets)
+        edges[target.node->id] += target.holders;
     std::vector<char> kept(count, 0);
-    for (auto& target : t.targets) kept[target.node->id] = target.keeps_graph;
+    for (auto& target : t.targets)
+        kept[target.node->id] = target.keeps_graph;
     for (std::size_t i = count; i-- > 0;) {
         Node* n = t.nodes[i];
         if (n->value) continue;
@@ -57,13 +64,13 @@ void find_dying(Trace& t) {
     }
     t.input_dies.resize(t.inputs.size());
     for (std::size_t i = 0; i < t.inputs.size(); ++i) {
-        const NodePtr& leaf = t.inputs[i]; // one more reference: this one
+        const NodePtr& leaf = t.inputs[i];  // one more reference: this one
         t.input_dies[i] = !kept[leaf->id] && leaf.use_count() == edges[leaf->id] + 1 &&
                           leaf->value.use_count() == 1 && !leaf->value->shared;
     }
 }
 
-} // namespace
+}  // namespace
 
 Trace trace(std::vector<Target> targets, std::uint32_t mark) {
     Trace t;
@@ -81,7 +88,8 @@ Trace trace(std::vector<Target> targets, std::uint32_t mark) {
                 t.nodes.push_back(n);
                 if (!n->value) {
                     hash_node(t, *n);
-                    for (int k = 0; k < num_run_args(*n); ++k) t.scalars.push_back(n->run_args[k]);
+                    for (int k = 0; k < num_run_args(*n); ++k)
+                        t.scalars.push_back(n->run_args[k]);
                 }
                 stack.pop_back();
                 continue;
@@ -102,9 +110,11 @@ Trace trace(std::vector<Target> targets, std::uint32_t mark) {
             }
         }
     };
-    for (auto& target : t.targets) visit(target.node);
+    for (auto& target : t.targets)
+        visit(target.node);
     find_dying(t);
-    for (std::size_t i = 0; i < t.inputs.size(); ++i) t.key.add(t.input_dies[i] ? 3 : 5);
+    for (std::size_t i = 0; i < t.inputs.size(); ++i)
+        t.key.add(t.input_dies[i] ? 3 : 5);
     for (auto& target : t.targets) {
         t.key.add(target.node->id);
         t.structure.add(target.node->id);
@@ -112,4 +122,4 @@ Trace trace(std::vector<Target> targets, std::uint32_t mark) {
     return t;
 }
 
-} // namespace pippin::plan
+}  // namespace pippin::plan

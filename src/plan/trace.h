@@ -24,7 +24,7 @@ struct Key {
 struct Target {
     graph::Node* node = nullptr;
     long holders = 1;
-    bool keeps_graph = false; ///< its inputs stay, for a later backward()
+    bool keeps_graph = false;  ///< its inputs stay, for a later backward()
 };
 
 struct Trace {
@@ -34,7 +34,7 @@ struct Trace {
     std::vector<Target> targets;         ///< distinct
     std::vector<std::uint64_t> scalars;  ///< run-time arguments, in order of nodes
     Key key;                             ///< of all of the above but values and run-time arguments
-    Key structure;                       ///< the key without shapes, to tell what makes plans differ
+    Key structure;  ///< the key without shapes, to tell what makes plans differ
 };
 
 /// How many run-time arguments a node has.
@@ -43,4 +43,4 @@ int num_run_args(const graph::Node& n);
 /// Walks from the targets to values and sources. Under the graph lock, with a fresh mark.
 Trace trace(std::vector<Target> targets, std::uint32_t mark);
 
-} // namespace pippin::plan
+}  // namespace pippin::plan

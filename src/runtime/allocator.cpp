@@ -18,13 +18,14 @@ namespace {
 std::size_t rounded(std::size_t bytes) {
     if (bytes <= 4096) return (std::max<std::size_t>(bytes, 1) + 63) / 64 * 64;
     std::size_t step = 512;
-    while (step * 16 < bytes) step *= 2;
+    while (step * 16 < bytes)
+        step *= 2;
     return (bytes + step - 1) / step * step;
 }
 
 struct Pool {
     std::mutex mutex;
-    std::map<std::size_t, std::vector<void*>> free; // by rounded size
+    std::map<std::size_t, std::vector<void*>> free;  // by rounded size
     std::size_t cached = 0, live = 0, peak = 0;
 
     // The cache may hold as much as is live, and never less than this.
@@ -47,7 +48,7 @@ Pool& pool(Device) {
     return *p;
 }
 
-} // namespace
+}  // namespace
 
 BufferPtr allocate(Device device, std::size_t bytes) {
     const std::size_t size = rounded(bytes);
@@ -71,11 +72,12 @@ BufferPtr allocate(Device device, std::size_t bytes) {
             buffer->data = b.allocate(size);
         }
         if (!buffer->data)
-            throw OutOfMemoryError(fmt::format(
-                "out of memory on {}: asked for {:.1f} MiB with {:.1f} MiB live (device has {:.1f} MiB); "
-                "use a smaller batch or model",
-                device.str(), double(size) / (1 << 20), double(p.live) / (1 << 20),
-                double(b.capabilities().memory_bytes) / (1 << 20)));
+            throw OutOfMemoryError(
+                fmt::format("out of memory on {}: asked for {:.1f} MiB with {:.1f} MiB live "
+                            "(device has {:.1f} MiB); "
+                            "use a smaller batch or model",
+                            device.str(), double(size) / (1 << 20), double(p.live) / (1 << 20),
+                            double(b.capabilities().memory_bytes) / (1 << 20)));
     }
     buffer->bytes = size;
     p.live += size;
@@ -101,7 +103,7 @@ void reset_peak() {
     p.peak = p.live;
 }
 
-} // namespace pippin::runtime
+}  // namespace pippin::runtime
 
 namespace pippin {
 
@@ -116,4 +118,4 @@ Buffer::~Buffer() {
     if (p.cached > limit) p.trim(runtime::backend(device), limit);
 }
 
-} // namespace pippin
+}  // namespace pippin

@@ -8,9 +8,9 @@
 
 namespace pippin::runtime {
 
-/// A block of at least `bytes`. Blocks given back are kept for reuse within a bound. When the device
-/// has no room, caches are released and the request is tried once more; then OutOfMemoryError
-/// names the request, what is live and what the device has.
+/// A block of at least `bytes`. Blocks given back are kept for reuse within a bound. When the
+/// device has no room, caches are released and the request is tried once more; then
+/// OutOfMemoryError names the request, what is live and what the device has.
 BufferPtr allocate(Device device, std::size_t bytes);
 
 /// Gives all cached blocks back to the system.
@@ -22,4 +22,4 @@ struct MemoryStats {
 MemoryStats memory_stats();
 void reset_peak();
 
-} // namespace pippin::runtime
+}  // namespace pippin::runtime

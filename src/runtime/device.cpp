@@ -32,7 +32,8 @@ std::atomic<int> thread_count{0};
 
 void check_present(Device d) {
     if (d.type() == Device::Type::CPU && d.index() == 0) return;
-    throw DeviceError(fmt::format("device {} is not available: this build of Pippin runs on the cpu only", d.str()));
+    throw DeviceError(fmt::format(
+        "device {} is not available: this build of Pippin runs on the cpu only", d.str()));
 }
 
 Choice choose() {
@@ -59,7 +60,7 @@ int initial_threads() {
     return cores_allowed();
 }
 
-} // namespace
+}  // namespace
 
 Device::Device(std::string_view text) : type_(Type::CPU), index_(0) {
     std::string_view name = text.substr(0, text.find(':'));
@@ -69,8 +70,10 @@ Device::Device(std::string_view text) : type_(Type::CPU), index_(0) {
         throw ValueError(fmt::format("unknown device \"{}\": expected cpu, gpu or gpu:N", text));
     if (name.size() == text.size()) return;
     const std::string_view digits = text.substr(name.size() + 1);
-    if (digits.empty() || digits.size() > 2 || !std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
-        throw ValueError(fmt::format("unknown device \"{}\": expected a number after the colon", text));
+    if (digits.empty() || digits.size() > 2 ||
+        !std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
+        throw ValueError(
+            fmt::format("unknown device \"{}\": expected a number after the colon", text));
     index_ = static_cast<std::int8_t>(std::atoi(std::string(digits).c_str()));
 }
 
@@ -80,7 +83,8 @@ std::string Device::str() const {
 
 std::string Device::description() const {
     const auto& c = runtime::backend(*this).capabilities();
-    return fmt::format("{} ({} threads, {:.1f} GiB)", c.name, num_threads(), double(c.memory_bytes) / (1 << 30));
+    return fmt::format("{} ({} threads, {:.1f} GiB)", c.name, num_threads(),
+                       double(c.memory_bytes) / (1 << 30));
 }
 
 Device default_device() {
@@ -121,6 +125,6 @@ Backend& backend(Device device) {
     check_present(device);
     return cpu_backend();
 }
-} // namespace runtime
+}  // namespace runtime
 
-} // namespace pippin
+}  // namespace pippin

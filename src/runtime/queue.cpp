@@ -12,7 +12,8 @@ namespace pippin {
 
 void Fence::wait() const {
     // A short spin first: a step of a small network ends sooner than a sleeping thread wakes.
-    for (int i = 0; i < 200 && !done(); ++i) std::this_thread::yield();
+    for (int i = 0; i < 200 && !done(); ++i)
+        std::this_thread::yield();
     done_.wait(0, std::memory_order_acquire);
     if (!error_) return;
     seen_ = true;
@@ -25,13 +26,13 @@ void Fence::signal(std::exception_ptr error) {
     done_.notify_all();
 }
 
-} // namespace pippin
+}  // namespace pippin
 
 namespace pippin::runtime {
 namespace {
 
 class Queue {
-public:
+  public:
     Queue() : thread_([this] { loop(); }) {}
     ~Queue() {
         {
@@ -69,7 +70,7 @@ public:
         return {runs_, launches_, arena_ ? std::int64_t(arena_->bytes) : 0};
     }
 
-private:
+  private:
     static constexpr std::size_t kMaxQueued = 4;
 
     void loop() {
@@ -92,7 +93,7 @@ private:
             std::exception_ptr error = run(s);
             std::shared_ptr<Fence> fence = std::move(s.fence);
             const std::int64_t launches = s.launches;
-            s = {}; // give buffers back before anyone learns that the work is done
+            s = {};  // give buffers back before anyone learns that the work is done
             lock.lock();
             if (error) failed_ = fence;
             ++runs_;
@@ -107,7 +108,8 @@ private:
 
     std::exception_ptr run(Submission& s) {
         try {
-            for (auto& f : s.waits_for) f->wait(); // in order: never blocks, but passes errors on
+            for (auto& f : s.waits_for)
+                f->wait();  // in order: never blocks, but passes errors on
             void* arena = nullptr;
             if (s.arena_bytes > 0) {
                 if (!arena_ || std::int64_t(arena_->bytes) < s.arena_bytes) {
@@ -118,10 +120,13 @@ private:
                 arena = arena_->data;
             }
             pointers_.clear();
-            for (auto& b : s.inputs) pointers_.push_back(b->data);
-            for (auto& b : s.outputs) pointers_.push_back(b ? b->data : nullptr);
+            for (auto& b : s.inputs)
+                pointers_.push_back(b->data);
+            for (auto& b : s.outputs)
+                pointers_.push_back(b ? b->data : nullptr);
             std::span<void* const> all(pointers_);
-            s.executable->run({all.first(s.inputs.size()), all.subspan(s.inputs.size()), arena, s.scalars});
+            s.executable->run(
+                {all.first(s.inputs.size()), all.subspan(s.inputs.size()), arena, s.scalars});
             return nullptr;
         } catch (...) {
             return std::current_exception();
@@ -133,11 +138,11 @@ private:
     std::deque<Submission> pending_;
     std::atomic<std::size_t> queued_{0};
     bool stop_ = false, running_ = false;
-    std::shared_ptr<Fence> failed_; // the last run that went wrong
+    std::shared_ptr<Fence> failed_;  // the last run that went wrong
     std::int64_t runs_ = 0, launches_ = 0;
     BufferPtr arena_;
     std::vector<void*> pointers_;
-    std::thread thread_; // last: starts when all else is ready
+    std::thread thread_;  // last: starts when all else is ready
 };
 
 Queue& queue(Device) {
@@ -145,11 +150,11 @@ Queue& queue(Device) {
     return q;
 }
 
-} // namespace
+}  // namespace
 
 void submit(Device device, Submission s) { queue(device).submit(std::move(s)); }
 void drain() { queue({}).drain(); }
 void drop_idle_arena(Device device) { queue(device).drop_arena(); }
 QueueStats queue_stats() { return queue({}).stats(); }
 
-} // namespace pippin::runtime
+}  // namespace pippin::runtime

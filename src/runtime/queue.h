@@ -14,7 +14,8 @@ namespace pippin::runtime {
 struct Submission {
     std::shared_ptr<Executable> executable;
     std::vector<BufferPtr> inputs, outputs;
-    std::vector<std::shared_ptr<Fence>> waits_for; ///< of the inputs: their errors are this run's too
+    std::vector<std::shared_ptr<Fence>>
+        waits_for;  ///< of the inputs: their errors are this run's too
     std::vector<std::uint64_t> scalars;
     std::int64_t arena_bytes = 0, launches = 0;
     std::shared_ptr<Fence> fence;
@@ -31,4 +32,4 @@ struct QueueStats {
 };
 QueueStats queue_stats();
 
-} // namespace pippin::runtime
+}  // namespace pippin::runtime

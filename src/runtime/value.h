@@ -14,16 +14,16 @@ namespace pippin {
 
 /// One run's completion. Signalled once; carries the error if there was one.
 class Fence {
-public:
-    void wait() const; ///< blocks; throws what the run threw
+  public:
+    void wait() const;  ///< blocks; throws what the run threw
     bool done() const { return done_.load(std::memory_order_acquire) != 0; }
     void signal(std::exception_ptr error = nullptr);
     bool failed() const { return done() && error_; }
     bool failed_unseen() const { return done() && error_ && !seen_.load(); }
 
-private:
+  private:
     std::atomic<std::uint32_t> done_{0};
-    mutable std::atomic<bool> seen_{false}; ///< someone was told of the error
+    mutable std::atomic<bool> seen_{false};  ///< someone was told of the error
     std::exception_ptr error_;
 };
 
@@ -41,10 +41,10 @@ struct Value {
     BufferPtr buffer;
     std::size_t bytes = 0;
     plan::Order order = plan::Order::RowMajor;
-    std::shared_ptr<Fence> ready; ///< null: ready from the start
-    /// Another Value has the same bytes (or once had): never overwrite them in place. The buffer's own
-    /// count would not tell, since submitted runs hold buffers too.
+    std::shared_ptr<Fence> ready;  ///< null: ready from the start
+    /// Another Value has the same bytes (or once had): never overwrite them in place. The buffer's
+    /// own count would not tell, since submitted runs hold buffers too.
     mutable bool shared = false;
 };
 
-} // namespace pippin
+}  // namespace pippin

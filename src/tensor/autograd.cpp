@@ -16,13 +16,13 @@ namespace {
 using graph::NodePtr;
 
 class GradModeScope {
-public:
+  public:
     explicit GradModeScope(bool on) : before_(graph::grad_mode()) { graph::grad_mode() = on; }
     ~GradModeScope() { graph::grad_mode() = before_; }
     GradModeScope(const GradModeScope&) = delete;
     GradModeScope& operator=(const GradModeScope&) = delete;
 
-private:
+  private:
     bool before_;
 };
 
@@ -52,26 +52,28 @@ std::vector<NodePtr> differentiable(const NodePtr& root, std::uint32_t mark) {
 }
 
 struct Result {
-    std::vector<NodePtr> nodes; ///< inputs before users
-    std::vector<NodePtr> grads; ///< d(root)/d(nodes[i]), or null
+    std::vector<NodePtr> nodes;  ///< inputs before users
+    std::vector<NodePtr> grads;  ///< d(root)/d(nodes[i]), or null
 };
 
 Result differentiate(const NodePtr& root, const Tensor& gradient, bool create_graph) {
     if (!root->requires_grad)
-        throw ValueError("backward: this tensor does not depend on any tensor that requires grad "
-                         "(set requires_grad_() on a leaf, and do not compute under NoGrad)");
+        throw ValueError(
+            "backward: this tensor does not depend on any tensor that requires grad "
+            "(set requires_grad_() on a leaf, and do not compute under NoGrad)");
     NodePtr seed;
     if (gradient.defined()) {
         seed = node_of(gradient);
         if (!(seed->shape == root->shape))
-            throw ValueError(fmt::format("backward: the gradient has shape {}, the tensor {}", seed->shape.str(),
-                                         root->shape.str()));
+            throw ValueError(fmt::format("backward: the gradient has shape {}, the tensor {}",
+                                         seed->shape.str(), root->shape.str()));
         seed = graph::cast(seed, root->dtype);
     } else {
         if (root->shape.numel() != 1)
-            throw ValueError(fmt::format("backward: a gradient can only be left out for one element; this tensor "
-                                         "has shape {}: reduce it (sum, mean) or pass a gradient",
-                                         root->shape.str()));
+            throw ValueError(fmt::format(
+                "backward: a gradient can only be left out for one element; this tensor "
+                "has shape {}: reduce it (sum, mean) or pass a gradient",
+                root->shape.str()));
         seed = graph::full(1, root->dtype, root->shape, root->device);
     }
     GraphLock lock;
@@ -84,14 +86,15 @@ Result differentiate(const NodePtr& root, const Tensor& gradient, bool create_gr
         const NodePtr& n = r.nodes[i];
         if (!r.grads[i] || n->grad_leaf || n->inputs.empty()) continue;
         if (n->consumed)
-            throw ValueError(fmt::format("backward: the graph of this tensor was given free by an earlier backward "
-                                         "(op {}); pass retain_graph to the first one to go through it twice",
-                                         n->op->name));
+            throw ValueError(fmt::format(
+                "backward: the graph of this tensor was given free by an earlier backward "
+                "(op {}); pass retain_graph to the first one to go through it twice",
+                n->op->name));
         auto grads = n->op->gradient(n, r.grads[i]);
         for (std::size_t k = 0; k < n->inputs.size() && k < grads.size(); ++k) {
             const NodePtr& input = n->inputs[k];
             if (!grads[k] || !input->requires_grad) continue;
-            NodePtr& g = r.grads[input->id]; // set by the traversal; rules only build
+            NodePtr& g = r.grads[input->id];  // set by the traversal; rules only build
             g = g ? graph::add(g, grads[k]) : grads[k];
         }
     }
@@ -103,7 +106,7 @@ void give_free(const Result& r) {
         if (!n->grad_leaf && !n->inputs.empty()) n->consumed = true;
 }
 
-} // namespace
+}  // namespace
 
 void Tensor::backward(const Tensor& gradient, bool retain_graph, Site site) const {
     at_site(site, [&] {
@@ -122,15 +125,16 @@ void Tensor::backward(const Tensor& gradient, bool retain_graph, Site site) cons
     });
 }
 
-std::vector<Tensor> grad(const Tensor& output, std::span<const Tensor> inputs, const Tensor& gradient,
-                         bool create_graph, Site site) {
+std::vector<Tensor> grad(const Tensor& output, std::span<const Tensor> inputs,
+                         const Tensor& gradient, bool create_graph, Site site) {
     return at_site(site, [&] {
         const Result r = differentiate(node_of(output), gradient, create_graph);
         std::vector<Tensor> grads;
         for (const Tensor& x : inputs) {
             const NodePtr& n = node_of(x);
             auto it = std::find(r.nodes.begin(), r.nodes.end(), n);
-            const NodePtr g = it == r.nodes.end() ? nullptr : r.grads[std::size_t(it - r.nodes.begin())];
+            const NodePtr g =
+                it == r.nodes.end() ? nullptr : r.grads[std::size_t(it - r.nodes.begin())];
             grads.push_back(wrap(g ? g : graph::full_like(n, 0)));
         }
         if (!create_graph) give_free(r);
@@ -138,10 +142,12 @@ std::vector<Tensor> grad(const Tensor& output, std::span<const Tensor> inputs, c
     });
 }
 
-std::function<std::pair<Tensor, std::vector<Tensor>>(std::span<const Tensor>)> value_and_grad(ScalarFunction f) {
+std::function<std::pair<Tensor, std::vector<Tensor>>(std::span<const Tensor>)> value_and_grad(
+    ScalarFunction f) {
     return [f = std::move(f)](std::span<const Tensor> arguments) {
         std::vector<Tensor> leaves;
-        for (const Tensor& a : arguments) leaves.push_back(a.detach().requires_grad_());
+        for (const Tensor& a : arguments)
+            leaves.push_back(a.detach().requires_grad_());
         const Tensor value = f(leaves);
         return std::pair{value.detach(), grad(value, leaves)};
     };
@@ -151,4 +157,4 @@ NoGrad::NoGrad() : before_(graph::grad_mode()) { graph::grad_mode() = false; }
 NoGrad::~NoGrad() { graph::grad_mode() = before_; }
 bool grad_enabled() { return graph::grad_mode(); }
 
-} // namespace pippin
+}  // namespace pippin

@@ -25,18 +25,18 @@ std::recursive_mutex& graph_mutex() {
     static auto* m = new std::recursive_mutex;
     return *m;
 }
-std::uint32_t last_mark = 0; // under the graph lock
+std::uint32_t last_mark = 0;  // under the graph lock
 
 struct Compiled {
     std::shared_ptr<runtime::Executable> executable;
     std::vector<plan::OutputInfo> outputs;
-    std::vector<std::int32_t> buffers; ///< number of each output's buffer
+    std::vector<std::int32_t> buffers;  ///< number of each output's buffer
     std::int64_t num_buffers = 0, arena_bytes = 0, launches = 0;
 };
 
 // Least recently used plans go first. Under the graph lock.
 class PlanCache {
-public:
+  public:
     std::shared_ptr<Compiled> find(const plan::Key& k) {
         auto it = index_.find(k.a);
         if (it == index_.end() || !(it->second->key == k)) return nullptr;
@@ -61,7 +61,7 @@ public:
     std::size_t size() const { return entries_.size(); }
     std::int64_t compiled() const { return compiled_; }
 
-private:
+  private:
     struct Entry {
         plan::Key key;
         std::shared_ptr<Compiled> compiled;
@@ -81,16 +81,21 @@ private:
         if (seen_.size() > 4096) seen_.clear();
         auto& s = seen_[t.structure.a];
         std::vector<Shape> shapes;
-        for (auto& in : t.inputs) shapes.push_back(in->shape);
+        for (auto& in : t.inputs)
+            shapes.push_back(in->shape);
         if (++s.plans == kMany) {
             std::string changed;
             for (std::size_t i = 0; i < shapes.size() && i < s.shapes.size(); ++i)
                 if (!(shapes[i] == s.shapes[i]))
-                    changed += fmt::format("{}{} -> {}", changed.empty() ? "" : ", ", s.shapes[i].str(), shapes[i].str());
-            fmt::print(stderr,
-                       "pippin: warning: {} plans were compiled for one graph; shapes that keep changing: {}. Pad inputs to a few "
-                       "fixed shapes to compile less.\n",
-                       kMany, changed.empty() ? "none of the inputs' (constants in the graph change)" : changed);
+                    changed += fmt::format("{}{} -> {}", changed.empty() ? "" : ", ",
+                                           s.shapes[i].str(), shapes[i].str());
+            fmt::print(
+                stderr,
+                "pippin: warning: {} plans were compiled for one graph; shapes that keep changing: "
+                "{}. Pad inputs to a few "
+                "fixed shapes to compile less.\n",
+                kMany,
+                changed.empty() ? "none of the inputs' (constants in the graph change)" : changed);
         }
         s.shapes = std::move(shapes);
     }
@@ -113,7 +118,8 @@ PlanCache& plans() {
 
 std::vector<plan::Target> collect(Variable* extra) {
     std::vector<Variable*> pending = pending_variables();
-    if (extra && extra->node && !extra->node->value && std::find(pending.begin(), pending.end(), extra) == pending.end())
+    if (extra && extra->node && !extra->node->value &&
+        std::find(pending.begin(), pending.end(), extra) == pending.end())
         pending.push_back(extra);
     const std::uint32_t mark = next_mark();
     std::vector<plan::Target> targets;
@@ -138,7 +144,8 @@ std::shared_ptr<Compiled> compile(const plan::Trace& t, Device device) {
     auto c = std::make_shared<Compiled>();
     c->outputs = p.outputs;
     for (auto& o : p.outputs)
-        c->buffers.push_back(o.same_as_input >= 0 ? -1 : p.slots[static_cast<std::size_t>(o.slot)].index);
+        c->buffers.push_back(
+            o.same_as_input >= 0 ? -1 : p.slots[static_cast<std::size_t>(o.slot)].index);
     c->num_buffers = p.num_outputs;
     c->arena_bytes = p.arena_bytes;
     c->launches = static_cast<std::int64_t>(p.launches.size());
@@ -184,14 +191,16 @@ void run(plan::Trace& t) {
         v->order = o.order;
         v->ready = s.fence;
         BufferPtr& b = s.outputs[static_cast<std::size_t>(c->buffers[k])];
-        if (b) v->shared = true; // two targets of one value
+        if (b) v->shared = true;  // two targets of one value
         if (!b)
-            b = o.donated_input >= 0 ? s.inputs[static_cast<std::size_t>(o.donated_input)]
-                                     : runtime::allocate(device, std::max<std::size_t>(v->bytes, 1));
+            b = o.donated_input >= 0
+                    ? s.inputs[static_cast<std::size_t>(o.donated_input)]
+                    : runtime::allocate(device, std::max<std::size_t>(v->bytes, 1));
         v->buffer = b;
         values.push_back(std::move(v));
     }
-    for (std::size_t k = 0; k < t.targets.size(); ++k) t.targets[k].node->value = std::move(values[k]);
+    for (std::size_t k = 0; k < t.targets.size(); ++k)
+        t.targets[k].node->value = std::move(values[k]);
     runtime::submit(device, std::move(s));
 }
 
@@ -199,10 +208,11 @@ void run(plan::Trace& t) {
 void finish(plan::Trace& t, const std::vector<Variable*>& pending) {
     for (Variable* v : pending)
         if (v->node->value) v->unlink();
-    std::vector<graph::NodePtr> released; // die after the loop: a target may hold another one
+    std::vector<graph::NodePtr> released;  // die after the loop: a target may hold another one
     for (auto& target : t.targets) {
         if (target.keeps_graph) continue;
-        for (auto& in : target.node->inputs) released.push_back(std::move(in));
+        for (auto& in : target.node->inputs)
+            released.push_back(std::move(in));
         target.node->inputs.clear();
     }
     t.inputs.clear();
@@ -219,7 +229,7 @@ void flush_pending(Variable* extra) {
     finish(t, pending);
 }
 
-} // namespace
+}  // namespace
 
 GraphLock::GraphLock() : lock_(graph_mutex()) {}
 
@@ -267,9 +277,10 @@ void empty_cache() {
 }
 
 void set_plan_cache_limit(std::int64_t limit) {
-    if (limit < 1) throw ValueError(fmt::format("set_plan_cache_limit: expected at least 1, got {}", limit));
+    if (limit < 1)
+        throw ValueError(fmt::format("set_plan_cache_limit: expected at least 1, got {}", limit));
     GraphLock lock;
     plans().limit(static_cast<std::size_t>(limit));
 }
 
-} // namespace pippin
+}  // namespace pippin

@@ -11,4 +11,4 @@ void flush_for(Variable& v);
 /// Gives a variable the value of node n as a leaf of its own (so that gradients stop at it).
 void bind_leaf(Variable& v, const graph::NodePtr& n);
 
-} // namespace pippin
+}  // namespace pippin

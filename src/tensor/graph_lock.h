@@ -7,14 +7,14 @@
 namespace pippin {
 
 class GraphLock {
-public:
+  public:
     GraphLock();
 
-private:
+  private:
     std::unique_lock<std::recursive_mutex> lock_;
 };
 
 /// A mark that no node has; call it under the lock.
 std::uint32_t next_mark();
 
-} // namespace pippin
+}  // namespace pippin

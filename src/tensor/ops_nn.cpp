@@ -23,9 +23,11 @@ DType heavy_dtype(const NodePtr& a, const NodePtr& b, const char* op) {
         a->dtype != DType::Float64 && b->dtype != DType::Float64)
         return autocast_dtype;
     if (a->dtype != b->dtype)
-        throw TypeError(fmt::format("{}: both inputs must have one dtype, they are {} and {}; cast one", op,
-                                    name_of(a->dtype), name_of(b->dtype)));
-    if (a->dtype == DType::Bool) throw TypeError(fmt::format("{}: not defined on bool tensors", op));
+        throw TypeError(
+            fmt::format("{}: both inputs must have one dtype, they are {} and {}; cast one", op,
+                        name_of(a->dtype), name_of(b->dtype)));
+    if (a->dtype == DType::Bool)
+        throw TypeError(fmt::format("{}: not defined on bool tensors", op));
     return a->dtype;
 }
 
@@ -37,17 +39,20 @@ NodePtr float32_under_autocast(const NodePtr& n) {
 NodePtr matmul_nodes(NodePtr a, NodePtr b) {
     const int ra = a->shape.rank(), rb = b->shape.rank();
     if (ra == 0 || rb == 0)
-        throw ValueError(fmt::format("matmul: both inputs need at least 1 dimension, shapes {} and {}", a->shape.str(),
-                                     b->shape.str()));
+        throw ValueError(
+            fmt::format("matmul: both inputs need at least 1 dimension, shapes {} and {}",
+                        a->shape.str(), b->shape.str()));
     if (ra == 1) a = g::reshape(a, {1, a->shape[0]});
     if (rb == 1) b = g::reshape(b, {b->shape[0], 1});
     const std::int64_t m = a->shape[a->shape.rank() - 2], k = a->shape.back();
     const std::int64_t kb = b->shape[b->shape.rank() - 2], n = b->shape.back();
     if (k != kb)
-        throw ValueError(fmt::format("matmul: inner extents differ: {} and {} (shapes {} and {})", k, kb,
-                                     a->shape.str(), b->shape.str()));
-    Shape batch_a(std::span<const std::int64_t>(a->shape.begin(), static_cast<std::size_t>(a->shape.rank() - 2)));
-    Shape batch_b(std::span<const std::int64_t>(b->shape.begin(), static_cast<std::size_t>(b->shape.rank() - 2)));
+        throw ValueError(fmt::format("matmul: inner extents differ: {} and {} (shapes {} and {})",
+                                     k, kb, a->shape.str(), b->shape.str()));
+    Shape batch_a(std::span<const std::int64_t>(a->shape.begin(),
+                                                static_cast<std::size_t>(a->shape.rank() - 2)));
+    Shape batch_b(std::span<const std::int64_t>(b->shape.begin(),
+                                                static_cast<std::size_t>(b->shape.rank() - 2)));
     Shape batch = broadcast_shapes(batch_a, batch_b);
     NodePtr r;
     if (batch_b.rank() == 0 && batch_a.rank() > 0) {
@@ -70,24 +75,29 @@ NodePtr matmul_nodes(NodePtr a, NodePtr b) {
 // A 1-d vector laid along dimension 1 of x's shape.
 NodePtr per_channel(const NodePtr& v, const NodePtr& x) {
     Shape s;
-    for (int d = 0; d < x->shape.rank(); ++d) s.push_back(d == 1 ? v->shape.numel() : 1);
+    for (int d = 0; d < x->shape.rank(); ++d)
+        s.push_back(d == 1 ? v->shape.numel() : 1);
     return g::reshape(v, s);
 }
 
 void check_vector(const Tensor& t, std::int64_t n, const char* op, const char* what) {
     if (t.defined() && !(t.shape() == Shape{n}))
-        throw ValueError(fmt::format("{}: {} must have shape [{}], it has {}", op, what, n, t.shape().str()));
+        throw ValueError(
+            fmt::format("{}: {} must have shape [{}], it has {}", op, what, n, t.shape().str()));
 }
 
 NodePtr reduce_loss(const NodePtr& rows, Reduction reduction, const NodePtr& total) {
     if (reduction == Reduction::None) return rows;
     IntList dims;
-    for (int d = 0; d < rows->shape.rank(); ++d) dims.push_back(d);
+    for (int d = 0; d < rows->shape.rank(); ++d)
+        dims.push_back(d);
     const NodePtr s = g::reshape(g::reduce_sum(rows, dims), {});
     return reduction == Reduction::Sum ? s : g::div(s, total);
 }
 
-NodePtr count_of(const NodePtr& n) { return g::full(static_cast<double>(n->shape.numel()), n->dtype, {}, n->device); }
+NodePtr count_of(const NodePtr& n) {
+    return g::full(static_cast<double>(n->shape.numel()), n->dtype, {}, n->device);
+}
 
 // How many targets are not ignored, as a 0-d tensor of `dtype`.
 NodePtr valid_count(const NodePtr& target, std::int64_t ignore_index, DType dtype) {
@@ -99,27 +109,32 @@ NodePtr valid_count(const NodePtr& target, std::int64_t ignore_index, DType dtyp
 // Class scores with the classes last, (N * d1 * ..., C), and the targets in a row.
 struct Rows {
     NodePtr scores, target;
-    Shape shape; ///< of the targets
+    Shape shape;  ///< of the targets
 };
 Rows class_rows(const Tensor& scores, const Tensor& target, const char* op) {
     NodePtr x = node_of(scores, "the scores"), t = node_of(target, "the target");
     if (t->dtype != DType::Int64 && t->dtype != DType::Int32 && t->dtype != DType::UInt8)
-        throw TypeError(fmt::format("{}: targets are class indices (int64), these are {}", op, name_of(t->dtype)));
+        throw TypeError(fmt::format("{}: targets are class indices (int64), these are {}", op,
+                                    name_of(t->dtype)));
     if (!is_floating(x->dtype))
-        throw TypeError(fmt::format("{}: the scores must be floating point, they are {}", op, name_of(x->dtype)));
+        throw TypeError(fmt::format("{}: the scores must be floating point, they are {}", op,
+                                    name_of(x->dtype)));
     const int rank = x->shape.rank();
     Shape expected;
     if (rank >= 2) expected.push_back(x->shape[0]);
-    for (int d = 2; d < rank; ++d) expected.push_back(x->shape[d]);
+    for (int d = 2; d < rank; ++d)
+        expected.push_back(x->shape[d]);
     if (rank < 1 || !(t->shape == expected))
-        throw ValueError(fmt::format("{}: scores of shape {} need targets of shape {}, these have {}", op,
-                                     x->shape.str(), expected.str(), t->shape.str()));
+        throw ValueError(
+            fmt::format("{}: scores of shape {} need targets of shape {}, these have {}", op,
+                        x->shape.str(), expected.str(), t->shape.str()));
     Rows r;
     r.shape = t->shape;
     const std::int64_t classes = rank == 1 ? x->shape[0] : x->shape[1];
     if (rank > 2) {
         IntList order{0};
-        for (int d = 2; d < rank; ++d) order.push_back(d);
+        for (int d = 2; d < rank; ++d)
+            order.push_back(d);
         order.push_back(1);
         x = g::permute(x, order);
     }
@@ -129,11 +144,13 @@ Rows class_rows(const Tensor& scores, const Tensor& target, const char* op) {
 }
 
 g::PoolAttrs pool_attrs(const Pool2dOptions& o, const char* op) {
-    if (o.kernel_h < 1 || o.kernel_w < 1 || o.stride_h < 0 || o.stride_w < 0 || o.dilation_h < 1 || o.dilation_w < 1)
+    if (o.kernel_h < 1 || o.kernel_w < 1 || o.stride_h < 0 || o.stride_w < 0 || o.dilation_h < 1 ||
+        o.dilation_w < 1)
         throw ValueError(fmt::format("{}: kernel, stride and dilation must be positive", op));
     g::PoolAttrs a;
     a.kernel[0] = o.kernel_h, a.kernel[1] = o.kernel_w;
-    a.stride[0] = o.stride_h ? o.stride_h : o.kernel_h, a.stride[1] = o.stride_w ? o.stride_w : o.kernel_w;
+    a.stride[0] = o.stride_h ? o.stride_h : o.kernel_h,
+    a.stride[1] = o.stride_w ? o.stride_w : o.kernel_w;
     a.pad[0] = o.pad_h, a.pad[1] = o.pad_w;
     a.dilation[0] = o.dilation_h, a.dilation[1] = o.dilation_w;
     a.ceil_mode = o.ceil_mode, a.count_include_pad = o.count_include_pad;
@@ -141,12 +158,14 @@ g::PoolAttrs pool_attrs(const Pool2dOptions& o, const char* op) {
 }
 
 // Feature maps may come without the batch dimension, as in PyTorch.
-template <class F> Tensor on_maps(const Tensor& x, const Site& site, const char* op, F f) {
+template <class F>
+Tensor on_maps(const Tensor& x, const Site& site, const char* op, F f) {
     return at_site(site, [&] {
         const NodePtr& n = node_of(x);
         const int rank = n->shape.rank();
         if (rank != 3 && rank != 4)
-            throw ValueError(fmt::format("{}: expected (N, C, H, W) or (C, H, W), got shape {}", op, n->shape.str()));
+            throw ValueError(fmt::format("{}: expected (N, C, H, W) or (C, H, W), got shape {}", op,
+                                         n->shape.str()));
         if (rank == 4) return wrap(f(n));
         Shape s = n->shape;
         s.insert(0, 1);
@@ -157,11 +176,12 @@ template <class F> Tensor on_maps(const Tensor& x, const Site& site, const char*
     });
 }
 
-} // namespace
+}  // namespace
 
 Autocast::Autocast(DType dtype) : before_(autocast_dtype) {
     if (!is_half(dtype) && dtype != DType::Float32)
-        throw TypeError(fmt::format("Autocast: expected bfloat16, float16 or float32, got {}", name_of(dtype)));
+        throw TypeError(
+            fmt::format("Autocast: expected bfloat16, float16 or float32, got {}", name_of(dtype)));
     autocast_dtype = dtype;
 }
 Autocast::~Autocast() { autocast_dtype = before_; }
@@ -180,26 +200,32 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Site si
         const NodePtr &n = node_of(x), &w = node_of(weight, "linear: the weight");
         const DType t = heavy_dtype(n, w, "linear");
         if (w->shape.rank() != 2 || n->shape.rank() < 1 || n->shape.back() != w->shape[1])
-            throw ValueError(fmt::format("linear: x of shape {} does not fit weight {} (out, in): the last extent of x must be {}",
-                                         n->shape.str(), w->shape.str(), w->shape.rank() == 2 ? w->shape[1] : -1));
+            throw ValueError(fmt::format(
+                "linear: x of shape {} does not fit weight {} (out, in): the last extent of x must "
+                "be {}",
+                n->shape.str(), w->shape.str(), w->shape.rank() == 2 ? w->shape[1] : -1));
         check_vector(bias, w->shape[0], "linear", "the bias");
         Shape out = n->shape;
         out[out.rank() - 1] = w->shape[0];
         const std::int64_t k = w->shape[1];
         std::int64_t rows = 1;
-        for (int d = 0; d + 1 < n->shape.rank(); ++d) rows *= n->shape[d];
+        for (int d = 0; d + 1 < n->shape.rank(); ++d)
+            rows *= n->shape[d];
         NodePtr y = g::matmul(g::reshape(g::cast(n, t), {rows, k}), g::cast(w, t), false, true);
         if (bias.defined()) y = g::add(y, g::expand_to(g::cast(node_of(bias), t), y->shape));
         return wrap(g::reshape(y, out));
     });
 }
 
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv2dOptions o, Site site) {
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv2dOptions o,
+              Site site) {
     return on_maps(x, site, "conv2d", [&](const NodePtr& n) {
         const NodePtr& w = node_of(weight, "conv2d: the weight");
         const DType t = heavy_dtype(n, w, "conv2d");
         if (w->shape.rank() != 4)
-            throw ValueError(fmt::format("conv2d: the weight must be (out, in / groups, kh, kw), it has shape {}", w->shape.str()));
+            throw ValueError(fmt::format(
+                "conv2d: the weight must be (out, in / groups, kh, kw), it has shape {}",
+                w->shape.str()));
         check_vector(bias, w->shape[0], "conv2d", "the bias");
         g::ConvAttrs a;
         a.stride[0] = o.stride_h, a.stride[1] = o.stride_w;
@@ -207,35 +233,45 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv2dO
         a.dilation[0] = o.dilation_h, a.dilation[1] = o.dilation_w;
         a.groups = o.groups;
         NodePtr y = g::conv2d(g::cast(n, t), g::cast(w, t), a);
-        if (bias.defined()) y = g::add(y, g::expand_to(per_channel(g::cast(node_of(bias), t), y), y->shape));
+        if (bias.defined())
+            y = g::add(y, g::expand_to(per_channel(g::cast(node_of(bias), t), y), y->shape));
         return y;
     });
 }
 
 Tensor max_pool2d(const Tensor& x, Pool2dOptions o, Site site) {
-    return on_maps(x, site, "max_pool2d", [&](const NodePtr& n) { return g::max_pool2d(n, pool_attrs(o, "max_pool2d")); });
+    return on_maps(x, site, "max_pool2d",
+                   [&](const NodePtr& n) { return g::max_pool2d(n, pool_attrs(o, "max_pool2d")); });
 }
 Tensor avg_pool2d(const Tensor& x, Pool2dOptions o, Site site) {
-    return on_maps(x, site, "avg_pool2d", [&](const NodePtr& n) { return g::avg_pool2d(n, pool_attrs(o, "avg_pool2d")); });
+    return on_maps(x, site, "avg_pool2d",
+                   [&](const NodePtr& n) { return g::avg_pool2d(n, pool_attrs(o, "avg_pool2d")); });
 }
 Tensor adaptive_avg_pool2d(const Tensor& x, std::int64_t h, std::int64_t w, Site site) {
-    return on_maps(x, site, "adaptive_avg_pool2d", [&](const NodePtr& n) { return g::adaptive_avg_pool2d(n, h, w); });
+    return on_maps(x, site, "adaptive_avg_pool2d",
+                   [&](const NodePtr& n) { return g::adaptive_avg_pool2d(n, h, w); });
 }
 
-Tensor batch_norm(const Tensor& x, Tensor running_mean, Tensor running_var, const Tensor& weight, const Tensor& bias,
-                  bool training, double momentum, double eps, Site site) {
+Tensor batch_norm(const Tensor& x, Tensor running_mean, Tensor running_var, const Tensor& weight,
+                  const Tensor& bias, bool training, double momentum, double eps, Site site) {
     return at_site(site, [&] {
         const NodePtr& input = node_of(x);
         const Shape& s = input->shape;
-        if (s.rank() < 2) throw ValueError(fmt::format("batch_norm: expected at least (N, C), got shape {}", s.str()));
-        if (!is_floating(input->dtype)) throw TypeError(fmt::format("batch_norm: the input must be floating point, it is {}", name_of(input->dtype)));
+        if (s.rank() < 2)
+            throw ValueError(
+                fmt::format("batch_norm: expected at least (N, C), got shape {}", s.str()));
+        if (!is_floating(input->dtype))
+            throw TypeError(fmt::format("batch_norm: the input must be floating point, it is {}",
+                                        name_of(input->dtype)));
         const std::int64_t c = s[1], n = c ? s.numel() / c : 0;
         check_vector(running_mean, c, "batch_norm", "running_mean");
         check_vector(running_var, c, "batch_norm", "running_var");
         check_vector(weight, c, "batch_norm", "the weight");
         check_vector(bias, c, "batch_norm", "the bias");
         if (training && n == 1)
-            throw ValueError(fmt::format("batch_norm: training needs more than one value per channel, got shape {}", s.str()));
+            throw ValueError(fmt::format(
+                "batch_norm: training needs more than one value per channel, got shape {}",
+                s.str()));
         if (!training && (!running_mean.defined() || !running_var.defined()))
             throw ValueError("batch_norm: evaluation needs running_mean and running_var");
         IntList dims;
@@ -262,7 +298,8 @@ Tensor batch_norm(const Tensor& x, Tensor running_mean, Tensor running_var, cons
                 if (!running.defined()) return;
                 const NodePtr& old = node_of(running);
                 const NodePtr value = g::cast(g::reshape(now, {c}), old->dtype);
-                running.assign_(wrap(g::add(g::mul_scalar(old, 1 - momentum), g::mul_scalar(value, momentum))));
+                running.assign_(
+                    wrap(g::add(g::mul_scalar(old, 1 - momentum), g::mul_scalar(value, momentum))));
             };
             move(running_mean, mean);
             move(running_var, g::div(m2, g::full_like(m2, static_cast<double>(n - 1))));
@@ -276,20 +313,29 @@ Tensor batch_norm(const Tensor& x, Tensor running_mean, Tensor running_var, cons
     });
 }
 
-Tensor layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight, const Tensor& bias, double eps, Site site) {
+Tensor layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight, const Tensor& bias,
+                  double eps, Site site) {
     return at_site(site, [&] {
         const NodePtr& input = node_of(x);
         const Shape& s = input->shape;
         const int lead = s.rank() - shape.rank();
         bool fits = lead >= 0 && shape.rank() > 0;
-        for (int d = 0; fits && d < shape.rank(); ++d) fits = s[lead + d] == shape[d];
-        if (!fits) throw ValueError(fmt::format("layer_norm: shape {} does not end in {}", s.str(), shape.str()));
-        if (!is_floating(input->dtype)) throw TypeError(fmt::format("layer_norm: the input must be floating point, it is {}", name_of(input->dtype)));
+        for (int d = 0; fits && d < shape.rank(); ++d)
+            fits = s[lead + d] == shape[d];
+        if (!fits)
+            throw ValueError(
+                fmt::format("layer_norm: shape {} does not end in {}", s.str(), shape.str()));
+        if (!is_floating(input->dtype))
+            throw TypeError(fmt::format("layer_norm: the input must be floating point, it is {}",
+                                        name_of(input->dtype)));
         for (auto* p : {&weight, &bias})
             if (p->defined() && !(p->shape() == shape))
-                throw ValueError(fmt::format("layer_norm: weight and bias must have shape {}, got {}", shape.str(), p->shape().str()));
+                throw ValueError(
+                    fmt::format("layer_norm: weight and bias must have shape {}, got {}",
+                                shape.str(), p->shape().str()));
         IntList dims;
-        for (int d = lead; d < s.rank(); ++d) dims.push_back(d);
+        for (int d = lead; d < s.rank(); ++d)
+            dims.push_back(d);
         const DType t = is_half(input->dtype) ? DType::Float32 : input->dtype;
         const NodePtr v = g::cast(input, t), plain = g::detach(v);
         const auto n = static_cast<double>(shape.numel());
@@ -297,20 +343,27 @@ Tensor layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight, con
         const NodePtr mean = g::div(sum, g::full_like(sum, n));
         const NodePtr invstd = g::rsqrt(g::add_scalar(g::div(m2, g::full_like(m2, n)), eps));
         Shape row;
-        for (int d = 0; d < s.rank(); ++d) row.push_back(d < lead ? 1 : s[d]);
+        for (int d = 0; d < s.rank(); ++d)
+            row.push_back(d < lead ? 1 : s[d]);
         auto trailing = [&](const Tensor& p, double otherwise) {
-            return p.defined() ? g::reshape(g::cast(node_of(p), t), row) : g::full(otherwise, t, row, v->device);
+            return p.defined() ? g::reshape(g::cast(node_of(p), t), row)
+                               : g::full(otherwise, t, row, v->device);
         };
-        return wrap(g::cast(g::normalize(v, mean, invstd, trailing(weight, 1), trailing(bias, 0), dims), input->dtype));
+        return wrap(
+            g::cast(g::normalize(v, mean, invstd, trailing(weight, 1), trailing(bias, 0), dims),
+                    input->dtype));
     });
 }
 
 Tensor dropout(const Tensor& x, double p, bool training, Site site) {
     return at_site(site, [&] {
-        if (!(p >= 0 && p <= 1)) throw ValueError(fmt::format("dropout: probability {} is not in [0, 1]", p));
+        if (!(p >= 0 && p <= 1))
+            throw ValueError(fmt::format("dropout: probability {} is not in [0, 1]", p));
         if (!training || p == 0) return x;
         const NodePtr& n = node_of(x);
-        if (!is_floating(n->dtype)) throw TypeError(fmt::format("dropout: the input must be floating point, it is {}", name_of(n->dtype)));
+        if (!is_floating(n->dtype))
+            throw TypeError(fmt::format("dropout: the input must be floating point, it is {}",
+                                        name_of(n->dtype)));
         if (p == 1) return wrap(g::mul(n, g::full_like(n, 0)));
         const NodePtr u = g::random_uniform(n->shape, n->device);
         const NodePtr keep = g::le(g::full_like(u, p), u);
@@ -318,11 +371,12 @@ Tensor dropout(const Tensor& x, double p, bool training, Site site) {
     });
 }
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduction, std::int64_t ignore_index,
-                     double label_smoothing, Site site) {
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduction,
+                     std::int64_t ignore_index, double label_smoothing, Site site) {
     return at_site(site, [&] {
         if (!(label_smoothing >= 0 && label_smoothing <= 1))
-            throw ValueError(fmt::format("cross_entropy: label smoothing {} is not in [0, 1]", label_smoothing));
+            throw ValueError(
+                fmt::format("cross_entropy: label smoothing {} is not in [0, 1]", label_smoothing));
         const Rows r = class_rows(logits, target, "cross_entropy");
         const NodePtr x = float32_under_autocast(r.scores);
         NodePtr rows = g::softmax_cross_entropy(x, r.target, ignore_index, label_smoothing);
@@ -331,13 +385,15 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduc
     });
 }
 
-Tensor nll_loss(const Tensor& log_probs, const Tensor& target, Reduction reduction, std::int64_t ignore_index, Site site) {
+Tensor nll_loss(const Tensor& log_probs, const Tensor& target, Reduction reduction,
+                std::int64_t ignore_index, Site site) {
     return at_site(site, [&] {
         const Rows r = class_rows(log_probs, target, "nll_loss");
         const std::int64_t classes = r.scores->shape[1];
         const NodePtr t = g::check_index(r.target, 0, classes, ignore_index, "nll_loss");
         const Shape& s = r.scores->shape;
-        const NodePtr hit = g::eq(g::iota(s, 1, DType::Int64, t->device), g::expand_to(g::reshape(t, {s[0], 1}), s));
+        const NodePtr hit = g::eq(g::iota(s, 1, DType::Int64, t->device),
+                                  g::expand_to(g::reshape(t, {s[0], 1}), s));
         const NodePtr picked = g::select(hit, r.scores, g::full_like(r.scores, 0));
         NodePtr rows = g::reshape(g::neg(g::reduce_sum(picked, {1})), {s[0]});
         // A class number below C may itself be the ignored one.
@@ -362,38 +418,50 @@ Tensor one_hot(const Tensor& index, std::int64_t classes, Site site) {
     return at_site(site, [&] {
         if (classes < 1) throw ValueError(fmt::format("one_hot: {} classes", classes));
         const NodePtr& n = node_of(index);
-        if (n->dtype != DType::Int64) throw TypeError(fmt::format("one_hot: the index must be int64, it is {}", name_of(n->dtype)));
+        if (n->dtype != DType::Int64)
+            throw TypeError(
+                fmt::format("one_hot: the index must be int64, it is {}", name_of(n->dtype)));
         const NodePtr i = g::check_index(n, 0, classes, 0, "one_hot");
         Shape s = n->shape, column = n->shape;
         s.push_back(classes);
         column.push_back(1);
-        return wrap(g::cast(g::eq(g::iota(s, s.rank() - 1, DType::Int64, n->device), g::expand_to(g::reshape(i, column), s)), DType::Int64));
+        return wrap(g::cast(g::eq(g::iota(s, s.rank() - 1, DType::Int64, n->device),
+                                  g::expand_to(g::reshape(i, column), s)),
+                            DType::Int64));
     });
 }
 
 Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index, Site site) {
     return at_site(site, [&] {
-        return wrap(g::gather(node_of(x), node_of(index, "gather: the index"), normalized_dim(dim, x.shape().rank())));
+        return wrap(g::gather(node_of(x), node_of(index, "gather: the index"),
+                              normalized_dim(dim, x.shape().rank())));
     });
 }
 
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index, Site site) {
     return at_site(site, [&] {
-        return wrap(g::index_select(node_of(x), node_of(index, "index_select: the index"), normalized_dim(dim, x.shape().rank())));
+        return wrap(g::index_select(node_of(x), node_of(index, "index_select: the index"),
+                                    normalized_dim(dim, x.shape().rank())));
     });
 }
 
 Tensor embedding(const Tensor& ids, const Tensor& weight, std::int64_t padding_idx, Site site) {
     return at_site(site, [&] {
         const NodePtr &i = node_of(ids), &w = node_of(weight, "embedding: the weight");
-        if (w->shape.rank() != 2) throw ValueError(fmt::format("embedding: the weight must be (rows, width), it has shape {}", w->shape.str()));
+        if (w->shape.rank() != 2)
+            throw ValueError(fmt::format(
+                "embedding: the weight must be (rows, width), it has shape {}", w->shape.str()));
         if (i->dtype != DType::Int64 && i->dtype != DType::Int32)
-            throw TypeError(fmt::format("embedding: ids must be int64 or int32, they are {}", name_of(i->dtype)));
+            throw TypeError(fmt::format("embedding: ids must be int64 or int32, they are {}",
+                                        name_of(i->dtype)));
         NodePtr table = w;
         if (padding_idx >= 0) {
             // The padding row takes part in the result and gets no gradient.
-            const NodePtr row = g::expand_to(g::reshape(g::iota({w->shape[0]}, 0, DType::Int64, w->device), {w->shape[0], 1}), w->shape);
-            const NodePtr is_pad = g::eq(row, g::full_int(padding_idx, DType::Int64, w->shape, w->device));
+            const NodePtr row = g::expand_to(
+                g::reshape(g::iota({w->shape[0]}, 0, DType::Int64, w->device), {w->shape[0], 1}),
+                w->shape);
+            const NodePtr is_pad =
+                g::eq(row, g::full_int(padding_idx, DType::Int64, w->shape, w->device));
             table = g::select(is_pad, g::detach(w), w);
         }
         Shape out = i->shape;
@@ -402,4 +470,4 @@ Tensor embedding(const Tensor& ids, const Tensor& weight, std::int64_t padding_i
     });
 }
 
-} // namespace pippin
+}  // namespace pippin

@@ -33,11 +33,13 @@ Tensor finished(NodePtr n, const Options& o) {
 // Float32 random values in the dtype that was asked for.
 Tensor random_result(NodePtr n, const Options& o) {
     const DType t = o.dtype.value_or(DType::Float32);
-    if (!is_floating(t)) throw TypeError(fmt::format("random numbers of dtype {}: use randint", name_of(t)));
+    if (!is_floating(t))
+        throw TypeError(fmt::format("random numbers of dtype {}: use randint", name_of(t)));
     return finished(g::cast(n, t), o);
 }
 
-template <class F> Tensor binary(const Operand& a, const Operand& b, F f, const DType* dtype = nullptr) {
+template <class F>
+Tensor binary(const Operand& a, const Operand& b, F f, const DType* dtype = nullptr) {
     return at_site(a.site, [&] {
         const Pair p = promoted(a, b, dtype);
         return wrap(f(p.a, p.b));
@@ -49,12 +51,14 @@ NodePtr node_of_operand(const Operand& x) {
     return operand_node(x, result_type(x, x), {}, default_device());
 }
 
-template <class F> Tensor unary(const Operand& x, F f) {
+template <class F>
+Tensor unary(const Operand& x, F f) {
     return at_site(x.site, [&] { return wrap(f(node_of_operand(x))); });
 }
 
 // For functions that give floating-point results.
-template <class F> Tensor float_unary(const Operand& x, F f) {
+template <class F>
+Tensor float_unary(const Operand& x, F f) {
     return at_site(x.site, [&] {
         const NodePtr n = node_of_operand(x);
         return wrap(f(g::cast(n, float_type(n->dtype))));
@@ -63,10 +67,11 @@ template <class F> Tensor float_unary(const Operand& x, F f) {
 
 void reject_bool(const NodePtr& n, const char* op) {
     if (n->dtype == DType::Bool)
-        throw TypeError(fmt::format("{}: not defined on bool tensors; cast to an integer or use the logical ops", op));
+        throw TypeError(fmt::format(
+            "{}: not defined on bool tensors; cast to an integer or use the logical ops", op));
 }
 
-} // namespace
+}  // namespace
 
 // --- creation ---
 
@@ -83,11 +88,15 @@ Tensor scalar(double value, Options o) { return full({}, value, o); }
 
 Tensor arange(double start, double end, double step, Options o) {
     if (step == 0 || !std::isfinite(start) || !std::isfinite(end) || !std::isfinite(step))
-        throw ValueError(fmt::format("arange: bounds must be finite and the step not zero, got {}, {}, {}", start, end, step));
+        throw ValueError(
+            fmt::format("arange: bounds must be finite and the step not zero, got {}, {}, {}",
+                        start, end, step));
     if ((end - start) / step < 0)
-        throw ValueError(fmt::format("arange: step {} leads away from {} starting at {}", step, end, start));
+        throw ValueError(
+            fmt::format("arange: step {} leads away from {} starting at {}", step, end, start));
     const auto n = static_cast<std::int64_t>(std::ceil((end - start) / step));
-    const bool whole = start == std::floor(start) && end == std::floor(end) && step == std::floor(step);
+    const bool whole =
+        start == std::floor(start) && end == std::floor(end) && step == std::floor(step);
     const DType t = o.dtype.value_or(whole ? DType::Int64 : DType::Float32);
     // Computed in float64 (or int64) from the index, so that no error adds up.
     const DType c = is_floating(t) ? DType::Float64 : DType::Int64;
@@ -130,8 +139,10 @@ Tensor rand(const Shape& shape, Options o) {
 
 Tensor uniform(const Shape& shape, double low, double high, Options o) {
     check_shape(shape);
-    if (!(low <= high)) throw ValueError(fmt::format("uniform: low {} is above high {}", low, high));
-    return random_result(g::add_scalar(g::mul_scalar(g::random_uniform(shape, device_of(o)), high - low), low), o);
+    if (!(low <= high))
+        throw ValueError(fmt::format("uniform: low {} is above high {}", low, high));
+    return random_result(
+        g::add_scalar(g::mul_scalar(g::random_uniform(shape, device_of(o)), high - low), low), o);
 }
 
 Tensor randn(const Shape& shape, Options o) {
@@ -151,7 +162,8 @@ Tensor normal(const Shape& shape, double mean, double std, Options o) {
 
 Tensor bernoulli(const Shape& shape, double p, Options o) {
     check_shape(shape);
-    if (!(p >= 0 && p <= 1)) throw ValueError(fmt::format("bernoulli: probability {} is not in [0, 1]", p));
+    if (!(p >= 0 && p <= 1))
+        throw ValueError(fmt::format("bernoulli: probability {} is not in [0, 1]", p));
     const NodePtr u = g::random_uniform(shape, device_of(o));
     return finished(g::cast(g::lt(u, g::full_like(u, p)), o.dtype.value_or(DType::Float32)), o);
 }
@@ -159,12 +171,14 @@ Tensor bernoulli(const Shape& shape, double p, Options o) {
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, Options o) {
     check_shape(shape);
     if (high <= low) throw ValueError(fmt::format("randint: empty range [{}, {})", low, high));
-    if (high - low > (std::int64_t{1} << 31)) throw ValueError("randint: ranges above 2^31 are not supported");
+    if (high - low > (std::int64_t{1} << 31))
+        throw ValueError("randint: ranges above 2^31 are not supported");
     // bits * range / 2^32: a bias below range / 2^32.
     const Device d = device_of(o);
     const NodePtr bits = g::cast(g::random_bits(shape, d), DType::Float64);
     const NodePtr x = g::floor(g::mul_scalar(bits, static_cast<double>(high - low) / 4294967296.0));
-    return finished(g::cast(g::add_scalar(x, static_cast<double>(low)), o.dtype.value_or(DType::Int64)), o);
+    return finished(
+        g::cast(g::add_scalar(x, static_cast<double>(low)), o.dtype.value_or(DType::Int64)), o);
 }
 
 // --- arithmetic ---
@@ -212,11 +226,13 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b, Site s
     return at_site(site, [&] {
         const NodePtr& c = node_of(condition, "where: the condition");
         if (c->dtype != DType::Bool)
-            throw TypeError(fmt::format("where: the condition must be bool, not {}", name_of(c->dtype)));
+            throw TypeError(
+                fmt::format("where: the condition must be bool, not {}", name_of(c->dtype)));
         const DType t = result_type(a, b);
         Shape shape = c->shape;
         for (const Operand* o : {&a, &b})
-            if (o->kind == Operand::Kind::Tensor) shape = broadcast_shapes(shape, node_of(o->tensor)->shape);
+            if (o->kind == Operand::Kind::Tensor)
+                shape = broadcast_shapes(shape, node_of(o->tensor)->shape);
         return wrap(g::select(g::expand_to(c, shape), operand_node(a, t, shape, c->device),
                               operand_node(b, t, shape, c->device)));
     });
@@ -264,10 +280,11 @@ Tensor erf(const Operand& x) { return float_unary(x, g::erf); }
 
 namespace {
 // Rounding leaves integers alone.
-template <class F> Tensor rounding(const Operand& x, F f) {
+template <class F>
+Tensor rounding(const Operand& x, F f) {
     return unary(x, [&](const NodePtr& n) { return is_floating(n->dtype) ? f(n) : n; });
 }
-} // namespace
+}  // namespace
 Tensor floor(const Operand& x) { return rounding(x, g::floor); }
 Tensor ceil(const Operand& x) { return rounding(x, g::ceil); }
 Tensor round(const Operand& x) { return rounding(x, g::round); }
@@ -317,4 +334,4 @@ Tensor Tensor::relu() const { return pippin::relu(*this); }
 Tensor Tensor::sigmoid() const { return pippin::sigmoid(*this); }
 Tensor Tensor::pow(double e) const { return pippin::pow(*this, e); }
 
-} // namespace pippin
+}  // namespace pippin

@@ -21,7 +21,8 @@ Shape without(const Shape& s, const IntList& dims) {
     Shape out;
     for (int d = 0; d < s.rank(); ++d) {
         bool gone = false;
-        for (auto r : dims) gone |= r == d;
+        for (auto r : dims)
+            gone |= r == d;
         if (!gone) out.push_back(s[d]);
     }
     return out;
@@ -29,12 +30,14 @@ Shape without(const Shape& s, const IntList& dims) {
 
 std::int64_t count(const Shape& s, const IntList& dims) {
     std::int64_t n = 1;
-    for (auto d : dims) n *= s[static_cast<int>(d)];
+    for (auto d : dims)
+        n *= s[static_cast<int>(d)];
     return n;
 }
 
 // f(node, dims) reduces with extents 1 kept; the dims are dropped here unless keepdim.
-template <class F> Tensor reduced(const Tensor& x, const Dims& dims, bool keepdim, const Site& site, F f) {
+template <class F>
+Tensor reduced(const Tensor& x, const Dims& dims, bool keepdim, const Site& site, F f) {
     return at_site(site, [&] {
         const NodePtr& n = node_of(x);
         const IntList d = normalized_dims(dims, n->shape.rank());
@@ -45,7 +48,8 @@ template <class F> Tensor reduced(const Tensor& x, const Dims& dims, bool keepdi
 
 void need_float(const NodePtr& n, const char* op) {
     if (!is_floating(n->dtype))
-        throw TypeError(fmt::format("{}: the input must be floating point, it is {}; cast it first", op, name_of(n->dtype)));
+        throw TypeError(fmt::format("{}: the input must be floating point, it is {}; cast it first",
+                                    op, name_of(n->dtype)));
 }
 
 NodePtr mean_node(const NodePtr& n, const IntList& d) {
@@ -74,12 +78,13 @@ Tensor arg_reduce(const Tensor& x, std::optional<std::int64_t> dim, bool keepdim
         if (dim) normalized_dim(*dim, 0);
         Shape out;
         if (keepdim)
-            for (int d = 0; d < n->shape.rank(); ++d) out.push_back(1);
+            for (int d = 0; d < n->shape.rank(); ++d)
+                out.push_back(1);
         return wrap(g::reshape(f(g::reshape(n, {n->shape.numel()}), 0), out));
     });
 }
 
-} // namespace
+}  // namespace
 
 Tensor sum(const Tensor& x, const Dims& dims, bool keepdim, Site site) {
     return reduced(x, dims, keepdim, site, g::reduce_sum);
@@ -91,11 +96,13 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim, Site site) {
     return reduced(x, dims, keepdim, site, mean_node);
 }
 Tensor var(const Tensor& x, const Dims& dims, double correction, bool keepdim, Site site) {
-    return reduced(x, dims, keepdim, site, [&](const NodePtr& n, const IntList& d) { return var_node(n, d, correction); });
+    return reduced(x, dims, keepdim, site,
+                   [&](const NodePtr& n, const IntList& d) { return var_node(n, d, correction); });
 }
 Tensor std(const Tensor& x, const Dims& dims, double correction, bool keepdim, Site site) {
-    return reduced(x, dims, keepdim, site,
-                   [&](const NodePtr& n, const IntList& d) { return g::sqrt(var_node(n, d, correction)); });
+    return reduced(x, dims, keepdim, site, [&](const NodePtr& n, const IntList& d) {
+        return g::sqrt(var_node(n, d, correction));
+    });
 }
 
 Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim, Site site) {
@@ -168,7 +175,9 @@ Tensor Tensor::mean(const Dims& d, bool k, Site s) const { return pippin::mean(*
 Tensor Tensor::max(Site s) const { return pippin::amax(*this, {}, false, s); }
 Tensor Tensor::min(Site s) const { return pippin::amin(*this, {}, false, s); }
 Tensor Tensor::amax(const Dims& d, bool k, Site s) const { return pippin::amax(*this, d, k, s); }
-Tensor Tensor::argmax(std::optional<std::int64_t> d, bool k, Site s) const { return pippin::argmax(*this, d, k, s); }
+Tensor Tensor::argmax(std::optional<std::int64_t> d, bool k, Site s) const {
+    return pippin::argmax(*this, d, k, s);
+}
 Tensor Tensor::softmax(std::int64_t d, Site s) const { return pippin::softmax(*this, d, s); }
 
 bool equal(const Tensor& a, const Tensor& b) {
@@ -181,4 +190,4 @@ bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol) {
     return all(logical_or(x == y, logical_and(near, isfinite(y)))).item<bool>();
 }
 
-} // namespace pippin
+}  // namespace pippin

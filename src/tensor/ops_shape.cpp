@@ -23,7 +23,8 @@ Shape reshaped(const Shape& from, const Shape& to) {
     std::int64_t known = 1, unknown = -1;
     for (int d = 0; d < to.rank(); ++d) {
         if (to[d] == -1) {
-            if (unknown >= 0) throw ValueError(fmt::format("reshape: more than one -1 in {}", to.str()));
+            if (unknown >= 0)
+                throw ValueError(fmt::format("reshape: more than one -1 in {}", to.str()));
             unknown = d;
         } else if (to[d] < 0) {
             throw ValueError(fmt::format("reshape: negative extent in {}", to.str()));
@@ -34,10 +35,12 @@ Shape reshaped(const Shape& from, const Shape& to) {
     const std::int64_t n = from.numel();
     if (unknown >= 0) {
         if (known == 0 || n % known != 0)
-            throw ValueError(fmt::format("reshape: {} elements of shape {} do not fit {}", n, from.str(), to.str()));
+            throw ValueError(fmt::format("reshape: {} elements of shape {} do not fit {}", n,
+                                         from.str(), to.str()));
         out[static_cast<int>(unknown)] = n / known;
     } else if (known != n) {
-        throw ValueError(fmt::format("reshape: shape {} has {} elements, {} has {}", from.str(), n, to.str(), known));
+        throw ValueError(fmt::format("reshape: shape {} has {} elements, {} has {}", from.str(), n,
+                                     to.str(), known));
     }
     return out;
 }
@@ -45,7 +48,7 @@ Shape reshaped(const Shape& from, const Shape& to) {
 // What an index picks, as one slice over the tensor followed by a reshape.
 struct Picked {
     IntList start, stop, step;
-    Shape result; ///< without integer dims, with new ones
+    Shape result;  ///< without integer dims, with new ones
 };
 
 Picked pick(const Shape& s, std::span<const Index> index) {
@@ -56,7 +59,8 @@ Picked pick(const Shape& s, std::span<const Index> index) {
     }
     if (rests > 1) throw ValueError("index: more than one Ellipsis");
     if (named > s.rank())
-        throw IndexError(fmt::format("index: {} items for a tensor of {} dimensions, shape {}", named, s.rank(), s.str()));
+        throw IndexError(fmt::format("index: {} items for a tensor of {} dimensions, shape {}",
+                                     named, s.rank(), s.str()));
     Picked p;
     int d = 0;
     auto all = [&](int upto) {
@@ -69,34 +73,41 @@ Picked pick(const Shape& s, std::span<const Index> index) {
     };
     for (auto& i : index) {
         switch (i.kind) {
-        case Index::Kind::Axis: p.result.push_back(1); break;
-        case Index::Kind::Rest: all(d + s.rank() - named); break;
-        case Index::Kind::Integer: {
-            const std::int64_t at = i.integer < 0 ? i.integer + s[d] : i.integer;
-            if (at < 0 || at >= s[d])
-                throw IndexError(fmt::format("index {} is out of range for dimension {} of shape {}", i.integer, d, s.str()));
-            p.start.push_back(at);
-            p.stop.push_back(at + 1);
-            p.step.push_back(1);
-            ++d;
-            break;
-        }
-        case Index::Kind::Range: {
-            if (i.range.step < 1)
-                throw ValueError(fmt::format("index: slice step must be at least 1, got {} (use flip)", i.range.step));
-            auto bound = [&](std::optional<std::int64_t> v, std::int64_t otherwise) {
-                if (!v) return otherwise;
-                return std::clamp(*v < 0 ? *v + s[d] : *v, std::int64_t{0}, s[d]);
-            };
-            const std::int64_t from = bound(i.range.start, 0);
-            const std::int64_t to = std::max(from, bound(i.range.stop, s[d]));
-            p.start.push_back(from);
-            p.stop.push_back(to);
-            p.step.push_back(i.range.step);
-            p.result.push_back((to - from + i.range.step - 1) / i.range.step);
-            ++d;
-            break;
-        }
+            case Index::Kind::Axis:
+                p.result.push_back(1);
+                break;
+            case Index::Kind::Rest:
+                all(d + s.rank() - named);
+                break;
+            case Index::Kind::Integer: {
+                const std::int64_t at = i.integer < 0 ? i.integer + s[d] : i.integer;
+                if (at < 0 || at >= s[d])
+                    throw IndexError(
+                        fmt::format("index {} is out of range for dimension {} of shape {}",
+                                    i.integer, d, s.str()));
+                p.start.push_back(at);
+                p.stop.push_back(at + 1);
+                p.step.push_back(1);
+                ++d;
+                break;
+            }
+            case Index::Kind::Range: {
+                if (i.range.step < 1)
+                    throw ValueError(fmt::format(
+                        "index: slice step must be at least 1, got {} (use flip)", i.range.step));
+                auto bound = [&](std::optional<std::int64_t> v, std::int64_t otherwise) {
+                    if (!v) return otherwise;
+                    return std::clamp(*v < 0 ? *v + s[d] : *v, std::int64_t{0}, s[d]);
+                };
+                const std::int64_t from = bound(i.range.start, 0);
+                const std::int64_t to = std::max(from, bound(i.range.stop, s[d]));
+                p.start.push_back(from);
+                p.stop.push_back(to);
+                p.step.push_back(i.range.step);
+                p.result.push_back((to - from + i.range.step - 1) / i.range.step);
+                ++d;
+                break;
+            }
         }
     }
     all(s.rank());
@@ -106,13 +117,15 @@ Picked pick(const Shape& s, std::span<const Index> index) {
 std::vector<NodePtr> nodes_to_join(std::span<const Tensor> tensors, const char* op) {
     if (tensors.empty()) throw ValueError(fmt::format("{}: no tensors given", op));
     DType t = tensors[0].dtype();
-    for (auto& x : tensors) t = promote_types(t, x.dtype());
+    for (auto& x : tensors)
+        t = promote_types(t, x.dtype());
     std::vector<NodePtr> nodes;
-    for (auto& x : tensors) nodes.push_back(g::cast(node_of(x), t));
+    for (auto& x : tensors)
+        nodes.push_back(g::cast(node_of(x), t));
     return nodes;
 }
 
-} // namespace
+}  // namespace
 
 Tensor reshape(const Tensor& x, const Shape& shape, Site site) {
     return at_site(site, [&] { return wrap(g::reshape(node_of(x), reshaped(x.shape(), shape))); });
@@ -122,7 +135,9 @@ Tensor flatten(const Tensor& x, std::int64_t start, std::int64_t end, Site site)
     return at_site(site, [&] {
         const Shape& s = x.shape();
         const int a = normalized_dim(start, s.rank()), b = normalized_dim(end, s.rank());
-        if (a > b) throw ValueError(fmt::format("flatten: start dimension {} comes after end {}", start, end));
+        if (a > b)
+            throw ValueError(
+                fmt::format("flatten: start dimension {} comes after end {}", start, end));
         Shape out;
         std::int64_t n = 1;
         for (int d = 0; d < s.rank(); ++d) {
@@ -142,7 +157,8 @@ Tensor permute(const Tensor& x, const Dims& dims, Site site) {
     return at_site(site, [&] {
         const int rank = x.shape().rank();
         if (static_cast<int>(dims.size()) != rank)
-            throw ValueError(fmt::format("permute: {} dimensions named for shape {}", dims.size(), x.shape().str()));
+            throw ValueError(fmt::format("permute: {} dimensions named for shape {}", dims.size(),
+                                         x.shape().str()));
         IntList order;
         for (auto d : dims) {
             const int at = normalized_dim(d, rank);
@@ -186,12 +202,15 @@ Tensor expand(const Tensor& x, const Shape& shape, Site site) {
         const Shape& s = x.shape();
         Shape out = shape;
         const int extra = shape.rank() - s.rank();
-        if (extra < 0) throw ValueError(fmt::format("expand: shape {} has fewer dimensions than {}", shape.str(), s.str()));
+        if (extra < 0)
+            throw ValueError(
+                fmt::format("expand: shape {} has fewer dimensions than {}", shape.str(), s.str()));
         for (int d = 0; d < shape.rank(); ++d) {
             const std::int64_t have = d < extra ? 1 : s[d - extra];
             if (out[d] == -1) out[d] = have;
             if (have != out[d] && have != 1)
-                throw ValueError(fmt::format("expand: shape {} does not expand to {}", s.str(), shape.str()));
+                throw ValueError(
+                    fmt::format("expand: shape {} does not expand to {}", s.str(), shape.str()));
         }
         return wrap(g::expand_to(node_of(x), out));
     });
@@ -204,14 +223,16 @@ Tensor flip(const Tensor& x, const Dims& dims, Site site) {
     });
 }
 
-Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length, Site site) {
+Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length,
+              Site site) {
     return at_site(site, [&] {
         const Shape& s = x.shape();
         const int d = normalized_dim(dim, s.rank());
         if (s.rank() == 0) throw ValueError("narrow: a 0-d tensor has no dimension to narrow");
         const std::int64_t from = start < 0 ? start + s[d] : start;
         if (from < 0 || length < 0 || from + length > s[d])
-            throw IndexError(fmt::format("narrow: [{}, {}) is not inside dimension {} of shape {}", start, start + length, d, s.str()));
+            throw IndexError(fmt::format("narrow: [{}, {}) is not inside dimension {} of shape {}",
+                                         start, start + length, d, s.str()));
         IntList lo, hi, step;
         for (int i = 0; i < s.rank(); ++i) {
             lo.push_back(i == d ? from : 0);
@@ -226,8 +247,10 @@ Tensor cat(std::span<const Tensor> tensors, std::int64_t dim, Site site) {
     return at_site(site, [&] {
         auto nodes = nodes_to_join(tensors, "cat");
         const int d = normalized_dim(dim, nodes[0]->shape.rank());
-        if (nodes[0]->shape.rank() == 0) throw ValueError("cat: 0-d tensors cannot be joined; use stack");
-        return wrap(nodes.size() == 1 ? nodes[0] : g::concat(g::Inputs(nodes.begin(), nodes.end()), d));
+        if (nodes[0]->shape.rank() == 0)
+            throw ValueError("cat: 0-d tensors cannot be joined; use stack");
+        return wrap(nodes.size() == 1 ? nodes[0]
+                                      : g::concat(g::Inputs(nodes.begin(), nodes.end()), d));
     });
 }
 
@@ -237,12 +260,14 @@ Tensor stack(std::span<const Tensor> tensors, std::int64_t dim, Site site) {
         const int d = normalized_dim(dim, nodes[0]->shape.rank() + 1);
         for (auto& n : nodes) {
             if (!(n->shape == tensors[0].shape()))
-                throw ValueError(fmt::format("stack: shapes differ: {} and {}", tensors[0].shape().str(), n->shape.str()));
+                throw ValueError(fmt::format("stack: shapes differ: {} and {}",
+                                             tensors[0].shape().str(), n->shape.str()));
             Shape s = n->shape;
             s.insert(d, 1);
             n = g::reshape(n, s);
         }
-        return wrap(nodes.size() == 1 ? nodes[0] : g::concat(g::Inputs(nodes.begin(), nodes.end()), d));
+        return wrap(nodes.size() == 1 ? nodes[0]
+                                      : g::concat(g::Inputs(nodes.begin(), nodes.end()), d));
     });
 }
 
@@ -251,7 +276,8 @@ std::vector<Tensor> split(const Tensor& x, std::int64_t size, std::int64_t dim, 
         if (size < 1) throw ValueError(fmt::format("split: size must be at least 1, got {}", size));
         std::vector<Tensor> parts;
         const std::int64_t n = x.size(dim);
-        for (std::int64_t at = 0; at < n; at += size) parts.push_back(narrow(x, dim, at, std::min(size, n - at), site));
+        for (std::int64_t at = 0; at < n; at += size)
+            parts.push_back(narrow(x, dim, at, std::min(size, n - at), site));
         return parts;
     });
 }
@@ -260,14 +286,18 @@ Tensor pad(const Tensor& x, const Dims& amounts, double value, Site site) {
     return at_site(site, [&] {
         const Shape& s = x.shape();
         if (amounts.size() % 2 != 0 || static_cast<int>(amounts.size() / 2) > s.rank())
-            throw ValueError(fmt::format("pad: {} amounts for shape {}; give (low, high) for each of the last dimensions", amounts.size(), s.str()));
+            throw ValueError(fmt::format(
+                "pad: {} amounts for shape {}; give (low, high) for each of the last dimensions",
+                amounts.size(), s.str()));
         IntList low, high, inner, start, stop, step;
         for (int d = 0; d < s.rank(); ++d) {
             const auto at = static_cast<std::size_t>(2 * (s.rank() - 1 - d));
             const std::int64_t lo = at < amounts.size() ? amounts[at] : 0;
             const std::int64_t hi = at < amounts.size() ? amounts[at + 1] : 0;
             if (s[d] + std::min<std::int64_t>(lo, 0) + std::min<std::int64_t>(hi, 0) < 0)
-                throw ValueError(fmt::format("pad: amounts {} and {} cut away more than dimension {} of shape {}", lo, hi, d, s.str()));
+                throw ValueError(fmt::format(
+                    "pad: amounts {} and {} cut away more than dimension {} of shape {}", lo, hi, d,
+                    s.str()));
             start.push_back(std::max<std::int64_t>(-lo, 0));
             stop.push_back(s[d] - std::max<std::int64_t>(-hi, 0));
             step.push_back(1);
@@ -316,15 +346,29 @@ Tensor& Tensor::index_put_(std::initializer_list<Index> items, const Tensor& val
 }
 
 Tensor Tensor::reshape(const Shape& s, Site site) const { return pippin::reshape(*this, s, site); }
-Tensor Tensor::flatten(std::int64_t a, std::int64_t b, Site site) const { return pippin::flatten(*this, a, b, site); }
-Tensor Tensor::permute(const Dims& dims, Site site) const { return pippin::permute(*this, dims, site); }
-Tensor Tensor::transpose(std::int64_t a, std::int64_t b, Site site) const { return pippin::transpose(*this, a, b, site); }
-Tensor Tensor::squeeze(std::optional<std::int64_t> d, Site site) const { return pippin::squeeze(*this, d, site); }
-Tensor Tensor::unsqueeze(std::int64_t d, Site site) const { return pippin::unsqueeze(*this, d, site); }
+Tensor Tensor::flatten(std::int64_t a, std::int64_t b, Site site) const {
+    return pippin::flatten(*this, a, b, site);
+}
+Tensor Tensor::permute(const Dims& dims, Site site) const {
+    return pippin::permute(*this, dims, site);
+}
+Tensor Tensor::transpose(std::int64_t a, std::int64_t b, Site site) const {
+    return pippin::transpose(*this, a, b, site);
+}
+Tensor Tensor::squeeze(std::optional<std::int64_t> d, Site site) const {
+    return pippin::squeeze(*this, d, site);
+}
+Tensor Tensor::unsqueeze(std::int64_t d, Site site) const {
+    return pippin::unsqueeze(*this, d, site);
+}
 Tensor Tensor::expand(const Shape& s, Site site) const { return pippin::expand(*this, s, site); }
 Tensor Tensor::t(Site site) const {
-    if (dim() > 2) at_site(site, [&] { throw ValueError(fmt::format("t: expected at most 2 dimensions, got shape {}", shape().str())); });
+    if (dim() > 2)
+        at_site(site, [&] {
+            throw ValueError(
+                fmt::format("t: expected at most 2 dimensions, got shape {}", shape().str()));
+        });
     return dim() < 2 ? *this : pippin::transpose(*this, 0, 1, site);
 }
 
-} // namespace pippin
+}  // namespace pippin

@@ -30,7 +30,7 @@ struct Format {
 };
 
 class Printer {
-public:
+  public:
     explicit Printer(const Tensor& t) : shape_(t.shape()), values_(t.to_vector<double>()) {
         f_.dtype = t.dtype();
         cut_ = t.numel() > kThreshold;
@@ -43,7 +43,7 @@ public:
         return dim(0, 0);
     }
 
-private:
+  private:
     // As torch._tensor_str's formatter: whole numbers get a bare point; a wide range, the e form.
     void choose_format() {
         if (is_floating(f_.dtype)) {
@@ -63,9 +63,12 @@ private:
         visit(0, 0, [&](double v) { f_.width = std::max(f_.width, f_.text(v).size()); });
     }
 
-    bool shown(int d, std::int64_t i) const { return !cut_ || shape_[d] <= 2 * kEdge || i < kEdge || i >= shape_[d] - kEdge; }
+    bool shown(int d, std::int64_t i) const {
+        return !cut_ || shape_[d] <= 2 * kEdge || i < kEdge || i >= shape_[d] - kEdge;
+    }
 
-    template <class F> void visit(int d, std::int64_t at, const F& f) const {
+    template <class F>
+    void visit(int d, std::int64_t at, const F& f) const {
         if (d == shape_.rank()) return f(values_[static_cast<std::size_t>(at)]);
         for (std::int64_t i = 0; i < shape_[d]; ++i)
             if (shown(d, i)) visit(d + 1, at * shape_[d] + i, f);
@@ -85,7 +88,8 @@ private:
                 dots = true;
                 item = last ? " ..." : "...";
             } else {
-                item = last ? f_.padded(values_[static_cast<std::size_t>(at * shape_[d] + i)]) : dim(d + 1, at * shape_[d] + i);
+                item = last ? f_.padded(values_[static_cast<std::size_t>(at * shape_[d] + i)])
+                            : dim(d + 1, at * shape_[d] + i);
             }
             if (last) {
                 if (!first) out += ",";
@@ -97,7 +101,8 @@ private:
                 }
                 column += item.size() + 2;
             } else if (!first) {
-                out += "," + std::string(static_cast<std::size_t>(shape_.rank() - d - 1), '\n') + margin;
+                out += "," + std::string(static_cast<std::size_t>(shape_.rank() - d - 1), '\n') +
+                       margin;
             }
             out += item;
         }
@@ -110,19 +115,23 @@ private:
     bool cut_ = false;
 };
 
-} // namespace
+}  // namespace
 
 std::string Tensor::str() const {
     if (!defined()) return "tensor(undefined)";
     std::string out = "tensor(" + Printer(*this).str();
-    if (shape().numel() == 0 && shape().rank() != 1) out += ", size=(" + shape().str().substr(1, shape().str().size() - 2) + ")";
+    if (shape().numel() == 0 && shape().rank() != 1)
+        out += ", size=(" + shape().str().substr(1, shape().str().size() - 2) + ")";
     const DType t = dtype();
-    if (t != DType::Float32 && t != DType::Int64 && t != DType::Bool) out += fmt::format(", dtype={}", name_of(t));
+    if (t != DType::Float32 && t != DType::Int64 && t != DType::Bool)
+        out += fmt::format(", dtype={}", name_of(t));
     if (device().type() != Device::Type::CPU) out += fmt::format(", device='{}'", device().str());
-    if (requires_grad()) out += variable_->requires_grad ? ", requires_grad=True" : fmt::format(", grad_fn=<{}>", variable_->node->op->name);
+    if (requires_grad())
+        out += variable_->requires_grad ? ", requires_grad=True"
+                                        : fmt::format(", grad_fn=<{}>", variable_->node->op->name);
     return out + ")";
 }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& t) { return out << t.str(); }
 
-} // namespace pippin
+}  // namespace pippin

@@ -26,4 +26,4 @@ graph::IntList normalized_dims(const std::vector<std::int64_t>& dims, int rank);
 /// One dimension made non-negative; a 0-d tensor takes 0 and -1. IndexError-free: ValueError.
 int normalized_dim(std::int64_t dim, int rank);
 
-} // namespace pippin
+}  // namespace pippin

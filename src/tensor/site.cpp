@@ -10,7 +10,8 @@ namespace {
 
 thread_local std::optional<Site> outermost;
 
-template <class E> [[noreturn]] void add(const E& e, const Site& site) {
+template <class E>
+[[noreturn]] void add(const E& e, const Site& site) {
     // An inner op has named its site already; the outermost one is the same on this thread.
     const std::string_view text = e.what();
     if (text.find("\n  at ") != std::string_view::npos) throw e;
@@ -18,7 +19,7 @@ template <class E> [[noreturn]] void add(const E& e, const Site& site) {
     throw E(fmt::format("{}\n  at {}:{} in {}", text, s.file_name(), s.line(), s.function_name()));
 }
 
-} // namespace
+}  // namespace
 
 SiteScope::SiteScope(const Site& site) : owner_(!outermost) {
     if (owner_) outermost = site;
@@ -48,4 +49,4 @@ void rethrow_at(const Site& site) {
     }
 }
 
-} // namespace pippin
+}  // namespace pippin

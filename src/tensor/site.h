@@ -9,13 +9,13 @@ namespace pippin {
 
 /// Marks `site` as the user's, unless an outer one is already set (a module calling ops).
 class SiteScope {
-public:
+  public:
     explicit SiteScope(const Site& site);
     ~SiteScope();
     SiteScope(const SiteScope&) = delete;
     SiteScope& operator=(const SiteScope&) = delete;
 
-private:
+  private:
     bool owner_;
 };
 
@@ -23,7 +23,8 @@ private:
 [[noreturn]] void rethrow_at(const Site& site);
 
 /// Runs f; errors from it name the site.
-template <class F> decltype(auto) at_site(const Site& site, F&& f) {
+template <class F>
+decltype(auto) at_site(const Site& site, F&& f) {
     try {
         return std::forward<F>(f)();
     } catch (const Error&) {
@@ -31,4 +32,4 @@ template <class F> decltype(auto) at_site(const Site& site, F&& f) {
     }
 }
 
-} // namespace pippin
+}  // namespace pippin

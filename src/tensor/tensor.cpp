@@ -42,10 +42,12 @@ bool Tensor::is_leaf() const {
 Tensor& Tensor::requires_grad_(bool value) {
     const NodePtr& n = node_of(*this);
     if (value && !is_floating(n->dtype))
-        throw TypeError(fmt::format("requires_grad_: only floating-point tensors have gradients, this one is {}",
-                                    name_of(n->dtype)));
+        throw TypeError(fmt::format(
+            "requires_grad_: only floating-point tensors have gradients, this one is {}",
+            name_of(n->dtype)));
     if (!is_leaf())
-        throw ValueError("requires_grad_: this tensor was computed from others that require grad; use detach()");
+        throw ValueError(
+            "requires_grad_: this tensor was computed from others that require grad; use detach()");
     if (value == variable_->requires_grad) return *this;
     variable_->requires_grad = value;
     // The node may be shared with other variables, so the leaf gets one of its own.
@@ -79,8 +81,9 @@ void Tensor::set_grad(const Tensor& gradient) {
         return;
     }
     if (!(gradient.shape() == n->shape) || gradient.dtype() != n->dtype)
-        throw ValueError(fmt::format("set_grad: the gradient is {}{}, the tensor {}{}", name_of(gradient.dtype()),
-                                     gradient.shape().str(), name_of(n->dtype), n->shape.str()));
+        throw ValueError(fmt::format("set_grad: the gradient is {}{}, the tensor {}{}",
+                                     name_of(gradient.dtype()), gradient.shape().str(),
+                                     name_of(n->dtype), n->shape.str()));
     variable_->grad = std::make_shared<Variable>(gradient.detach().variable()->node);
 }
 
@@ -118,11 +121,13 @@ const void* ready_data(const Tensor& t) {
     const NodePtr& n = node_of(t);
     if (!n->value) flush_for(*t.variable());
     if (n->value->ready) n->value->ready->wait();
-    if (n->value->order == plan::Order::ChannelsLast) n->value = row_major(*n->value, n->shape, size_of(n->dtype));
+    if (n->value->order == plan::Order::ChannelsLast)
+        n->value = row_major(*n->value, n->shape, size_of(n->dtype));
     return n->value->buffer->data;
 }
 
-template <class T, class S> void convert(const void* from, std::int64_t n, T* to) {
+template <class T, class S>
+void convert(const void* from, std::int64_t n, T* to) {
     const S* p = static_cast<const S*>(from);
     for (std::int64_t i = 0; i < n; ++i) {
         if constexpr (std::is_same_v<T, bool>)
@@ -134,20 +139,28 @@ template <class T, class S> void convert(const void* from, std::int64_t n, T* to
     }
 }
 
-template <class T> void convert_from(DType dtype, const void* from, std::int64_t n, T* to) {
+template <class T>
+void convert_from(DType dtype, const void* from, std::int64_t n, T* to) {
     switch (dtype) {
-    case DType::Bool:
-    case DType::UInt8: return convert<T, std::uint8_t>(from, n, to);
-    case DType::Int32: return convert<T, std::int32_t>(from, n, to);
-    case DType::Int64: return convert<T, std::int64_t>(from, n, to);
-    case DType::Float16: return convert<T, Half>(from, n, to);
-    case DType::BFloat16: return convert<T, BFloat>(from, n, to);
-    case DType::Float32: return convert<T, float>(from, n, to);
-    case DType::Float64: return convert<T, double>(from, n, to);
+        case DType::Bool:
+        case DType::UInt8:
+            return convert<T, std::uint8_t>(from, n, to);
+        case DType::Int32:
+            return convert<T, std::int32_t>(from, n, to);
+        case DType::Int64:
+            return convert<T, std::int64_t>(from, n, to);
+        case DType::Float16:
+            return convert<T, Half>(from, n, to);
+        case DType::BFloat16:
+            return convert<T, BFloat>(from, n, to);
+        case DType::Float32:
+            return convert<T, float>(from, n, to);
+        case DType::Float64:
+            return convert<T, double>(from, n, to);
     }
 }
 
-} // namespace
+}  // namespace
 
 const void* Tensor::raw_data() const { return ready_data(*this); }
 
@@ -156,13 +169,16 @@ const Tensor& Tensor::eval() const {
     return *this;
 }
 
-template <class T> const T* Tensor::data() const {
+template <class T>
+const T* Tensor::data() const {
     if (dtype() != dtype_of<T>())
-        throw TypeError(fmt::format("data<{}>: the tensor is {}", name_of(dtype_of<T>()), name_of(dtype())));
+        throw TypeError(
+            fmt::format("data<{}>: the tensor is {}", name_of(dtype_of<T>()), name_of(dtype())));
     return static_cast<const T*>(ready_data(*this));
 }
 
-template <class T> std::vector<T> Tensor::to_vector() const {
+template <class T>
+std::vector<T> Tensor::to_vector() const {
     const void* p = ready_data(*this);
     const std::int64_t n = numel();
     if constexpr (std::is_same_v<T, bool>) {
@@ -176,17 +192,19 @@ template <class T> std::vector<T> Tensor::to_vector() const {
     }
 }
 
-template <class T> T Tensor::item() const {
+template <class T>
+T Tensor::item() const {
     if (numel() != 1)
-        throw ValueError(fmt::format("item: only a tensor of one element can be read as a number; this one has shape {}",
-                                     shape().str()));
+        throw ValueError(fmt::format(
+            "item: only a tensor of one element can be read as a number; this one has shape {}",
+            shape().str()));
     T out{};
     convert_from<T>(dtype(), ready_data(*this), 1, &out);
     return out;
 }
 
-#define PIPPIN_READ(T)                              \
-    template const T* Tensor::data<T>() const;      \
+#define PIPPIN_READ(T)                                    \
+    template const T* Tensor::data<T>() const;            \
     template std::vector<T> Tensor::to_vector<T>() const; \
     template T Tensor::item<T>() const;
 PIPPIN_READ(float)
@@ -204,12 +222,13 @@ namespace {
 
 void check_writable(const Variable& v, const char* op) {
     if (v.requires_grad && graph::grad_mode())
-        throw ValueError(fmt::format("{}: a leaf that requires grad cannot be changed while gradients are recorded; "
-                                     "do it inside NoGrad",
-                                     op));
+        throw ValueError(fmt::format(
+            "{}: a leaf that requires grad cannot be changed while gradients are recorded; "
+            "do it inside NoGrad",
+            op));
 }
 
-} // namespace
+}  // namespace
 
 Tensor& Tensor::assign_(const Tensor& value, Site site) {
     at_site(site, [&] {
@@ -217,8 +236,8 @@ Tensor& Tensor::assign_(const Tensor& value, Site site) {
         const NodePtr& n = node_of(value, "assign_: the value");
         check_writable(*variable_, "assign_");
         if (!(n->shape == old->shape))
-            throw ValueError(fmt::format("assign_: the value has shape {}, the tensor {}", n->shape.str(),
-                                         old->shape.str()));
+            throw ValueError(fmt::format("assign_: the value has shape {}, the tensor {}",
+                                         n->shape.str(), old->shape.str()));
         NodePtr converted = graph::cast(value.to(old->device).variable()->node, old->dtype);
         if (variable_->requires_grad)
             bind_leaf(*variable_, converted);
@@ -239,15 +258,16 @@ Tensor Tensor::to(DType dtype) const { return cast(*this, dtype); }
 
 Tensor Tensor::to(Device device) const {
     if (device == this->device()) return *this;
-    throw DeviceError(fmt::format("to: device {} is not available: this build of Pippin runs on the cpu only",
-                                  device.str()));
+    throw DeviceError(fmt::format(
+        "to: device {} is not available: this build of Pippin runs on the cpu only", device.str()));
 }
 
 // --- creation from memory ---
 
 Tensor from_bytes(const void* data, const Shape& shape, DType dtype, Device device) {
     for (auto extent : shape)
-        if (extent < 0) throw ValueError(fmt::format("from_bytes: negative extent in shape {}", shape.str()));
+        if (extent < 0)
+            throw ValueError(fmt::format("from_bytes: negative extent in shape {}", shape.str()));
     auto v = std::make_shared<Value>();
     v->bytes = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
     v->buffer = runtime::allocate(device, v->bytes);
@@ -255,10 +275,11 @@ Tensor from_bytes(const void* data, const Shape& shape, DType dtype, Device devi
     return wrap(graph::make_leaf(std::move(v), dtype, shape, device));
 }
 
-template <class T> Tensor tensor(const std::vector<T>& data, const Shape& shape, Options o) {
+template <class T>
+Tensor tensor(const std::vector<T>& data, const Shape& shape, Options o) {
     if (static_cast<std::int64_t>(data.size()) != shape.numel())
-        throw ValueError(fmt::format("tensor: {} elements given for shape {} of {}", data.size(), shape.str(),
-                                     shape.numel()));
+        throw ValueError(fmt::format("tensor: {} elements given for shape {} of {}", data.size(),
+                                     shape.str(), shape.numel()));
     const Device device = o.device.value_or(default_device());
     Tensor t;
     if constexpr (std::is_same_v<T, bool>) {
@@ -289,4 +310,4 @@ template Tensor::Tensor(std::initializer_list<double>);
 template Tensor::Tensor(std::initializer_list<std::int64_t>);
 template Tensor::Tensor(std::initializer_list<bool>);
 
-} // namespace pippin
+}  // namespace pippin

@@ -12,10 +12,13 @@ namespace {
 struct Mlp {
     Tensor w1 = randn({16, 8}), b1 = zeros({16}), w2 = randn({4, 16}), b2 = zeros({4});
     Mlp() {
-        for (Tensor* p : {&w1, &b1, &w2, &b2}) p->requires_grad_();
+        for (Tensor* p : {&w1, &b1, &w2, &b2})
+            p->requires_grad_();
     }
     std::vector<Tensor> parameters() { return {w1, b1, w2, b2}; }
-    Tensor loss(const Tensor& x, const Tensor& y) { return cross_entropy(linear(relu(linear(x, w1, b1)), w2, b2), y); }
+    Tensor loss(const Tensor& x, const Tensor& y) {
+        return cross_entropy(linear(relu(linear(x, w1, b1)), w2, b2), y);
+    }
 };
 
 std::int64_t launches_of(auto f) {
@@ -51,9 +54,13 @@ TEST(Step, AllUpdatesAreOneLaunch) {
         Mlp net;
         const Tensor x = randn({32, 8}).eval(), y = randint(0, 4, {32}).eval();
         std::unique_ptr<optim::Optimizer> opt;
-        if (which == 0) opt = std::make_unique<optim::SGD>(net.parameters(), optim::SGDOptions{.lr = 0.1, .momentum = 0.9});
-        if (which == 1) opt = std::make_unique<optim::Adam>(net.parameters(), optim::AdamOptions{.lr = 0.1});
-        if (which == 2) opt = std::make_unique<optim::AdamW>(net.parameters(), optim::AdamOptions{.lr = 0.1});
+        if (which == 0)
+            opt = std::make_unique<optim::SGD>(net.parameters(),
+                                               optim::SGDOptions{.lr = 0.1, .momentum = 0.9});
+        if (which == 1)
+            opt = std::make_unique<optim::Adam>(net.parameters(), optim::AdamOptions{.lr = 0.1});
+        if (which == 2)
+            opt = std::make_unique<optim::AdamW>(net.parameters(), optim::AdamOptions{.lr = 0.1});
         auto gradients = [&] {
             const Tensor loss = net.loss(x, y);
             opt->zero_grad();
@@ -84,11 +91,12 @@ TEST(Step, ParametersAreUpdatedInPlace) {
         opt.step();
     };
     step();
-    step(); // the first step's momentum is the gradient itself
+    step();  // the first step's momentum is the gradient itself
     // A parameter and its momentum may trade places, but no new memory comes in.
     auto places = [&] {
         std::set<const void*> out;
-        for (auto& p : net.parameters()) out.insert(p.raw_data());
+        for (auto& p : net.parameters())
+            out.insert(p.raw_data());
         for (auto& [name, t] : opt.state_dict())
             if (name.find("momentum") != std::string::npos) out.insert(t.raw_data());
         return out;
@@ -107,7 +115,8 @@ TEST(Step, LearningRateAndSeedAreNotPartOfThePlan) {
     optim::Adam opt(net.parameters(), {.lr = 0.1});
     auto step = [&](double lr) {
         opt.groups()[0].lr = lr;
-        const Tensor loss = cross_entropy(linear(dropout(relu(linear(x, net.w1, net.b1)), 0.5), net.w2, net.b2), y);
+        const Tensor loss =
+            cross_entropy(linear(dropout(relu(linear(x, net.w1, net.b1)), 0.5), net.w2, net.b2), y);
         opt.zero_grad();
         loss.backward();
         opt.step();
@@ -115,14 +124,16 @@ TEST(Step, LearningRateAndSeedAreNotPartOfThePlan) {
     step(0.1);
     step(0.2);
     const auto before = stats().plans_compiled;
-    for (int i = 0; i < 5; ++i) step(0.01 * i);
+    for (int i = 0; i < 5; ++i)
+        step(0.01 * i);
     EXPECT_EQ(stats().plans_compiled, before);
 }
 
 TEST(Step, EverySizeOfBatchIsAPlanAndTheCacheIsBounded) {
     set_plan_cache_limit(8);
     const Tensor w = randn({3, 3}).eval();
-    for (int n = 1; n <= 40; ++n) matmul(ones({n, 3}), w).sum().item<float>();
+    for (int n = 1; n <= 40; ++n)
+        matmul(ones({n, 3}), w).sum().item<float>();
     EXPECT_LE(stats().plans_cached, 8);
     const auto before = stats().plans_compiled;
     matmul(ones({40, 3}), w).sum().item<float>();
@@ -161,7 +172,8 @@ TEST(Step, AFailedRunLeavesTheDeviceUsable) {
     EXPECT_FLOAT_EQ(ones({4}).sum().item<float>(), 4);
     synchronize();
     const Tensor logits = randn({3, 2}).eval();
-    EXPECT_ERROR(cross_entropy(logits, tensor<std::int64_t>({1, 0, 5})).item<float>(), IndexError, "cross_entropy", "5");
+    EXPECT_ERROR(cross_entropy(logits, tensor<std::int64_t>({1, 0, 5})).item<float>(), IndexError,
+                 "cross_entropy", "5");
     EXPECT_GT(cross_entropy(logits, tensor<std::int64_t>({1, 0, -100})).item<float>(), 0);
 }
 
@@ -178,8 +190,10 @@ TEST(Plan, CrossEntropyForwardIsTwoLaunches) {
 TEST(Plan, BatchNormTrainingIsTwoLaunchesEachWay) {
     const Tensor x = randn({8, 16, 6, 6}).eval(), dy = randn({8, 16, 6, 6}).eval();
     Tensor w = ones({16}), b = zeros({16}), mean = zeros({16}), var = ones({16}), leaf = x.detach();
-    for (Tensor* t : {&w, &b, &leaf}) t->requires_grad_();
-    for (Tensor* t : {&w, &b, &leaf, &mean, &var}) t->eval();
+    for (Tensor* t : {&w, &b, &leaf})
+        t->requires_grad_();
+    for (Tensor* t : {&w, &b, &leaf, &mean, &var})
+        t->eval();
     EXPECT_LE(launches_of([&] { relu(batch_norm(x, mean, var, w, b, true)).eval(); }), 2)
         << explain(relu(batch_norm(x, mean, var, w, b, true)));
     EXPECT_LE(launches_of([&] {
@@ -208,9 +222,10 @@ TEST(Plan, ExplainComputesNothing) {
 
 TEST(Plan, ALongChainOfOpsNeitherOverflowsNorCrawls) {
     Tensor x = zeros({4});
-    for (int i = 0; i < 20000; ++i) x = x + 1;
+    for (int i = 0; i < 20000; ++i)
+        x = x + 1;
     EXPECT_FLOAT_EQ(x.sum().item<float>(), 80000);
 }
 
-} // namespace
-} // namespace pippin
+}  // namespace
+}  // namespace pippin
