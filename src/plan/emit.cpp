@@ -534,4 +534,20 @@ std::vector<Draft> draft_regions(const Lowering& l, const Unit& u) {
     return out;
 }
 
+Plan emit(Lowering& l, const Trace& trace) {
+    std::vector<Draft> drafts;
+    for (auto& u : l.units) {
+        if (u.cluster >= 0) {
+            drafts.push_back(draft_program(l, u));
+        } else if (l.node(u.node).op == &ops::kPad || l.node(u.node).op == &ops::kConcat) {
+            for (auto& d : draft_regions(l, u))
+                drafts.push_back(std::move(d));
+        } else {
+            drafts.push_back(draft_heavy(l, u));
+        }
+    }
+    batch(l, drafts);
+    return place_in_memory(l, trace, std::move(drafts));
+}
+
 }  // namespace pippin::plan

@@ -106,6 +106,9 @@ struct Resolved {
 };
 Resolved resolve(const Lowering& l, std::int32_t n);
 
+/// Bytes of a node's value.
+std::int64_t bytes_of(const Lowering& l, std::int32_t n);
+
 bool same_memory(const Shape& shape, const Strides& a, const Strides& b);
 
 /// A node that copies its input into memory of its own, in its own order.

@@ -46,6 +46,10 @@ bool same_memory(const Shape& s, const Strides& a, const Strides& b) {
     return true;
 }
 
+std::int64_t bytes_of(const Lowering& l, std::int32_t n) {
+    return l.node(n).shape.numel() * static_cast<std::int64_t>(size_of(l.node(n).dtype));
+}
+
 bool is_inline_source(const Node& n) {
     return n.op == &ops::kFull || n.op == &ops::kIota || n.op == &ops::kRunScalar ||
            n.op == &ops::kRandomUniform || n.op == &ops::kRandomBits;

@@ -6,14 +6,6 @@
 
 namespace pippin::plan {
 
-namespace {
-
-std::int64_t bytes_of(const Lowering& l, std::int32_t n) {
-    return l.node(n).shape.numel() * static_cast<std::int64_t>(size_of(l.node(n).dtype));
-}
-
-}  // namespace
-
 void schedule(Lowering& l) {
     const std::size_t count = l.units.size();
     std::vector<int> missing(count, 0);
