@@ -19,7 +19,7 @@ struct Args {
     int epochs = 3, workers = 1;
     std::int64_t batch_size = 64;
     double lr = 0.1;
-    std::uint64_t seed = 1;
+    std::uint64_t seed = 42;
 };
 
 struct Result {
@@ -75,8 +75,9 @@ void train_lenet(const Args& args) {
 
     Result test{};
     for (int epoch = 1; epoch <= args.epochs; ++epoch) {
-        train::Mean loss_mean;
+        train::Mean loss_mean;  // since the last point of the curves
         train::Accuracy right;
+        Result whole_epoch{0, 0};
         bar.begin_epoch();
         for (const auto& batch : train_loader) {
             const Tensor logits = (*model)(batch.data);
@@ -89,24 +90,27 @@ void train_lenet(const Args& args) {
             schedule.step();
             bar.update(batch.target.size(0), [&] { return loss_mean.value(); });
 
-            if (const std::int64_t done = batch.index + 1;
-                done % every == 0 || done == train_loader.size()) {
-                const double at =
-                    epoch - 1 +
-                    static_cast<double>(done) / static_cast<double>(train_loader.size());
-                curves[0].points.emplace_back(at, loss_mean.value());
-                curves[2].points.emplace_back(at, right.value());
-                if (done < train_loader.size()) loss_mean.reset(), right.reset();
-            }
+            const std::int64_t done = batch.index + 1;
+            if (done % every != 0 && done != train_loader.size()) continue;
+            const double at =
+                epoch - 1 + static_cast<double>(done) / static_cast<double>(train_loader.size());
+            curves[0].points.emplace_back(at, loss_mean.value());
+            curves[2].points.emplace_back(at, right.value());
+            const double share =
+                static_cast<double>(right.count()) / static_cast<double>(train_set.size());
+            whole_epoch.loss += share * loss_mean.value();
+            whole_epoch.accuracy += share * right.value();
+            loss_mean.reset();
+            right.reset();
         }
-        bar.end_epoch();
+        bar.end_epoch("", whole_epoch.loss);
         test = evaluate(*model, test_loader);
         fmt::print("epoch {}/{}  test loss {:.4f}  test accuracy {:.4f}\n", epoch, args.epochs,
                    test.loss, test.accuracy);
         std::fflush(stdout);
         curves[1].points.emplace_back(epoch, test.loss);
         curves[3].points.emplace_back(epoch, test.accuracy);
-        metrics.add({static_cast<double>(epoch), loss_mean.value(), right.value(), test.loss,
+        metrics.add({static_cast<double>(epoch), whole_epoch.loss, whole_epoch.accuracy, test.loss,
                      test.accuracy, bar.images_per_s()});
     }
 

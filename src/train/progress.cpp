@@ -83,9 +83,12 @@ void ProgressBar::update(std::int64_t images, const Tensor& loss) {
     update(images, [loss] { return loss.item<double>(); });
 }
 
-void ProgressBar::end_epoch(const std::string& note) {
+void ProgressBar::end_epoch(const std::string& note, std::optional<double> loss) {
     if (!running_) return;
-    if (read_loss_) loss_ = read_loss_();  // also waits for the work that was only submitted
+    if (loss)
+        loss_ = *loss;
+    else if (read_loss_)
+        loss_ = read_loss_();  // also waits for the work that was only submitted
     read_loss_ = nullptr;
     draw(true, note);
     seconds_before_ = seconds();
