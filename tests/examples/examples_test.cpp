@@ -152,6 +152,22 @@ TEST_F(Examples, CvExampleLearnsFromJpegs) {
     EXPECT_TRUE(o.has("epoch 0: ")) << o.output;
 }
 
+// A hundred pictures of clothes, as make_image_folder writes them, through the launcher.
+TEST_F(Examples, CvExampleRunsOnFashionMnist) {
+    const fs::path tool = fs::path(PIPPIN_BUILD_DIR) / "tools" / "make_image_folder",
+                   launcher = fs::path(PIPPIN_BUILD_DIR) / "bin" / "pippin";
+    if (!fs::exists(tool) || !fs::exists(launcher)) GTEST_SKIP() << "this build lacks the tools";
+    if (!fs::exists(data::MNIST::kFashionFolder)) GTEST_SKIP() << "Fashion-MNIST is missing";
+    const std::string images = (folder.path / "images").string();
+    ASSERT_EQ(shell(tool.string() + " --out " + images + " --count 100 --size 32").code, 0);
+    const Outcome o = shell(kClean + launcher.string() + " launch --cpu cv_example --data_dir " +
+                            images + " --model resnet18 --image_size 32 --epochs 1");
+    ASSERT_EQ(o.code, 0) << o.output;
+    EXPECT_TRUE(o.has("80 images of 10 classes, 20 to measure")) << o.output;
+    EXPECT_TRUE(std::regex_match(o.lines().back(), std::regex(R"(epoch 0: [0-9]+\.[0-9]{2})")))
+        << o.output;
+}
+
 TEST_F(Examples, CvExampleTakesTheLaunchersPrecision) {
     write_jpegs(folder.path / "images", 10);
     const fs::path launcher = fs::path(PIPPIN_BUILD_DIR) / "bin" / "pippin";
