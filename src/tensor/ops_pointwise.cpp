@@ -6,6 +6,7 @@
 
 #include "graph/build.h"
 #include "pippin/ops.h"
+#include "runtime/backend.h"
 #include "tensor/promote.h"
 #include "tensor/site.h"
 #include "tensor/variable.h"
@@ -17,7 +18,11 @@ using graph::NodePtr;
 
 namespace {
 
-Device device_of(const Options& o) { return o.device.value_or(default_device()); }
+Device device_of(const Options& o) {
+    if (!o.device) return default_device();
+    runtime::backend(*o.device);  // raises when there is none
+    return *o.device;
+}
 
 void check_shape(const Shape& s) {
     for (auto e : s)

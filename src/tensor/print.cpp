@@ -60,7 +60,9 @@ class Printer {
             f_.whole = whole;
             if (any) f_.scientific = most / least > 1000 || most > 1e8 || (!whole && least < 1e-4);
         }
-        visit(0, 0, [&](double v) { f_.width = std::max(f_.width, f_.text(v).size()); });
+        visit(0, 0, [&](double v) {
+            if (std::isfinite(v)) f_.width = std::max(f_.width, f_.text(v).size());
+        });
     }
 
     bool shown(int d, std::int64_t i) const {
