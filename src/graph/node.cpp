@@ -68,7 +68,7 @@ bool& grad_mode() {
 
 NodePtr make_node(const OpRecord& op, Inputs inputs, Attrs attrs) {
     check_inputs(op, inputs);
-    auto node = std::make_shared<Node>();
+    auto node = new_node();
     try {
         Type type = op.infer({inputs.data(), inputs.size()}, attrs);
         node->dtype = type.dtype;

@@ -110,6 +110,9 @@ struct OpRecord {
 /// Every record, for tests that walk the registry.
 std::span<const OpRecord* const> registry();
 
+/// An empty node from the thread's free list.
+std::shared_ptr<Node> new_node();
+
 /// Whether nodes made by this thread record gradients.
 bool& grad_mode();
 

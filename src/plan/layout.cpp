@@ -138,7 +138,7 @@ class Layouts {
         auto [it, fresh] = copies_.emplace(std::pair{n, order}, 0);
         if (!fresh) return it->second;
         LNode c;
-        auto node = std::make_shared<Node>();
+        auto node = graph::new_node();
         node->op = &kCopy;
         node->dtype = l_.node(n).dtype;
         node->shape = l_.node(n).shape;

@@ -84,7 +84,7 @@ class Simplifier {
 
     // The simplest node for op(inputs); inputs are settled.
     NodePtr rewrite(const Node& n, Inputs in) {
-        auto copy = std::make_shared<Node>();
+        auto copy = graph::new_node();
         copy->op = n.op;
         copy->dtype = n.dtype;
         copy->device = n.device;

@@ -84,7 +84,7 @@ NodePtr make_random(const OpRecord& op, const Shape& shape, Device device) {
 
 NodePtr make_leaf(std::shared_ptr<const Value> value, DType dtype, const Shape& shape,
                   Device device) {
-    auto n = std::make_shared<Node>();
+    auto n = new_node();
     n->op = &ops::kLeaf;
     n->dtype = dtype;
     n->shape = shape;

@@ -1,0 +1,70 @@
+// Memory of nodes. A step makes and frees thousands at once, and malloc would give their pages back
+// to the system each time; so each thread keeps a list of free blocks.
+#include <new>
+#include <vector>
+
+#include "graph/node.h"
+
+namespace pippin::graph {
+namespace {
+
+class FreeList {
+  public:
+    FreeList() { alive = true; }
+    ~FreeList() {
+        alive = false;
+        for (void* block : blocks_)
+            ::operator delete(block);
+    }
+    void* take(std::size_t bytes) {
+        if (blocks_.empty()) return ::operator new(bytes);
+        void* block = blocks_.back();
+        blocks_.pop_back();
+        return block;
+    }
+    void give(void* block) {
+        if (blocks_.size() < kMost)
+            blocks_.push_back(block);
+        else
+            ::operator delete(block);
+    }
+    static thread_local bool alive;  // false again once the thread's objects are destroyed
+
+  private:
+    static constexpr std::size_t kMost = 1 << 15;
+    std::vector<void*> blocks_;
+};
+thread_local bool FreeList::alive = false;
+thread_local FreeList free_list;
+
+// allocate_shared asks it for one type only, so that all blocks of a list have one size.
+template <class T>
+struct Pool {
+    using value_type = T;
+    Pool() = default;
+    template <class U>
+    Pool(const Pool<U>&) {}
+    T* allocate(std::size_t) { return static_cast<T*>(free_list.take(sizeof(T))); }
+    void deallocate(T* p, std::size_t) {
+        if (FreeList::alive)
+            free_list.give(p);
+        else
+            ::operator delete(p);
+    }
+    template <class U>
+    bool operator==(const Pool<U>&) const {
+        return true;
+    }
+};
+
+}  // namespace
+
+std::shared_ptr<Node> new_node() {
+#ifdef __SANITIZE_ADDRESS__  // which should see nodes come and go
+    return std::make_shared<Node>();
+#else
+    return std::allocate_shared<Node>(Pool<Node>{});
+#endif
+}
+
+}  // namespace pippin::graph
