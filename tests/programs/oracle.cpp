@@ -333,10 +333,12 @@ Value reduce(const Instr& i, const std::vector<Value>& v, DType from) {
                             : s * static_cast<std::uint64_t>(x.i);
                 return whole(static_cast<std::int64_t>(s), true, t);
             }
-            double s = sum ? 0 : 1, size = 0, error = 0;
+            double s = sum ? 0 : 1, size = 0, error = 0, most = 1, least = 1;
             for (const auto& x : v) {
                 s = sum ? s + x.f : s * x.f;
                 size += std::abs(x.f);
+                most *= std::max(1.0, std::abs(x.f));
+                if (x.f != 0) least *= std::min(1.0, std::abs(x.f));
                 error += sum ? x.error : x.f == 0 ? x.error : x.error / std::abs(x.f);
             }
             // A pairwise sum of blocks of 16 or so.
@@ -347,7 +349,9 @@ Value reduce(const Instr& i, const std::vector<Value>& v, DType from) {
                 sum ? error + rounds * unit(t) * size
                     : (error + rounds * unit(t)) * std::abs(s) + (error > 0 && s == 0 ? kInf : 0);
             if (!std::isfinite(s)) r.error = std::isfinite(size) && error > 0 ? kInf : 0;
-            if (t == DType::Float32 && std::abs(s) > 1e38 && !sum) r.error = kInf;
+            // In another order a product may pass through infinity or the smallest numbers.
+            const double limit = t == DType::Float32 ? 1e37 : 1e300;
+            if (!sum && !(most < limit && least > 1 / limit)) r.error = kInf;
             return r;
         }
         case Opcode::ReduceM2: {
@@ -520,6 +524,8 @@ class Interpreter {
                 Value product = binary(part, operand(i.a), operand(i.b), t);
                 part.op = Opcode::Add;
                 r = binary(part, product, operand(i.c), t);
+                // One rounding or two decide whether this overflows.
+                if (t == DType::Float32 && std::isinf(product.f)) r.error = kInf;
                 break;
             }
             case Opcode::Store: {

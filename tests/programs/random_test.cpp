@@ -7,6 +7,7 @@
 
 #include "backends/cpu/threads.h"
 #include "programs/builder.h"
+#include "programs/targets.h"
 
 namespace pippin::programs {
 namespace {
@@ -365,19 +366,24 @@ void check_seed(std::uint64_t seed, std::int64_t& checked, std::int64_t& unknown
     }
 }
 
+std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
+    const char* text = std::getenv(name);
+    return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+// PIPPIN_RANDOM_PROGRAMS: how many; PIPPIN_RANDOM_SEED: the first one.
 TEST(RandomPrograms, AgreeWithTheInterpreter) {
+    const auto usual = cpu::work_per_thread;
     cpu::work_per_thread = 64;  // so that small spaces are spread over threads, too
-    const int before = num_threads();
-    const char* count = std::getenv("PIPPIN_RANDOM_PROGRAMS");
-    const char* seed = std::getenv("PIPPIN_RANDOM_SEED");
-    const std::uint64_t first = seed ? std::strtoull(seed, nullptr, 10) : 0;
-    const std::uint64_t n = seed ? 1 : count ? std::strtoull(count, nullptr, 10) : 1500;
+    const Threads threads(1);
+    std::uint64_t seed = from_environment("PIPPIN_RANDOM_SEED", 0);
+    const std::uint64_t n = from_environment("PIPPIN_RANDOM_PROGRAMS", 1200);
     std::int64_t checked = 0, unknown = 0;
-    for (std::uint64_t s = first; s < first + n && !HasFatalFailure(); ++s)
-        check_seed(s, checked, unknown);
-    set_num_threads(before);
-    cpu::work_per_thread = 16384;
-    RecordProperty("elements", std::to_string(checked));
+    for_each_target([&] {
+        for (std::uint64_t k = 0; k < n / 4 && !HasFatalFailure(); ++k)
+            check_seed(seed++, checked, unknown);
+    });
+    cpu::work_per_thread = usual;
     EXPECT_TRUE(n < 100 || unknown < checked / 4) << "the error bounds say too little";
 }
 

@@ -312,15 +312,28 @@ void copy_loop(void* out, Strides2 to, const void* in, Strides2 from, std::size_
     auto* o = static_cast<T*>(out);
     const auto* a = static_cast<const T*>(in);
     const auto nr = static_cast<std::ptrdiff_t>(rows), nc = static_cast<std::ptrdiff_t>(columns);
-    if (to.column == 1 && from.column == 1 && nc > 4) {
-        if (nc * static_cast<std::ptrdiff_t>(sizeof(T)) >= 128) {
-            for (std::ptrdiff_t r = 0; r < nr; ++r)
-                std::memcpy(o + r * to.row, a + r * from.row, columns * sizeof(T));
-        } else {
-            for (std::ptrdiff_t r = 0; r < nr; ++r)
-                for (std::ptrdiff_t c = 0; c < nc; ++c)
-                    o[r * to.row + c] = a[r * from.row + c];
+    if (to.column == 1 && from.column == 1 && from.row == 0 && to.row == nc) {
+        // One row again and again: what is there already is copied behind itself.
+        std::memcpy(o, a, columns * sizeof(T));
+        for (std::size_t done = 1; done < rows;) {
+            const std::size_t more = done < rows - done ? done : rows - done;
+            std::memcpy(o + done * columns, o, more * columns * sizeof(T));
+            done += more;
         }
+    } else if (to.column == 1 && from.column == 1 && nc > 2) {
+        std::ptrdiff_t r = 0;
+        if (nc * static_cast<std::ptrdiff_t>(sizeof(T)) >= 128) {
+            for (; r < nr; ++r)
+                std::memcpy(o + r * to.row, a + r * from.row, columns * sizeof(T));
+        } else if (nc < kSpread && to.row == nc && from.row > 0) {
+            // Whole vectors, of which the next row overwrites what is too much.
+            const std::ptrdiff_t end = (nr - 1) * from.row + nc;
+            for (; r * nc + kSpread <= nr * nc && r * from.row + kSpread <= end; ++r)
+                std::memcpy(o + r * nc, a + r * from.row, kSpread * sizeof(T));
+        }
+        for (; r < nr; ++r)
+            for (std::ptrdiff_t c = 0; c < nc; ++c)
+                o[r * to.row + c] = a[r * from.row + c];
     } else if (to.column == 1 && from.column == 0) {
         std::ptrdiff_t r = 0;
         if (nc < kSpread && to.row == nc) {

@@ -117,29 +117,34 @@ struct Min {
 
 // ---- one row ----
 
-// Applies f to each vector of a row: unrolled over four accumulators, so that sums stay accurate
-// too.
+// Applies f to each vector of a row. Four accumulators, started anew every few vectors, keep sums
+// accurate.
 template <class Op, class F>
 HWY_INLINE float reduce_row(const float* a, std::size_t n, F f) {
     const hn::ScalableTag<float> d;
-    const std::size_t lanes = hn::Lanes(d);
+    const std::size_t lanes = hn::Lanes(d), step = 4 * lanes, run = 16 * step;
     const Op op{};
     const auto identity = hn::Set(d, Op::template identity<float>());
-    auto s0 = identity, s1 = identity, s2 = identity, s3 = identity;
+    auto total = identity;
     std::size_t i = 0;
-    for (; i + 4 * lanes <= n; i += 4 * lanes) {
-        s0 = op(d, s0, f(d, hn::LoadU(d, a + i)));
-        s1 = op(d, s1, f(d, hn::LoadU(d, a + i + lanes)));
-        s2 = op(d, s2, f(d, hn::LoadU(d, a + i + 2 * lanes)));
-        s3 = op(d, s3, f(d, hn::LoadU(d, a + i + 3 * lanes)));
+    while (i + step <= n) {
+        const std::size_t end = n - i < run ? n : i + run;
+        auto s0 = identity, s1 = identity, s2 = identity, s3 = identity;
+        for (; i + step <= end; i += step) {
+            s0 = op(d, s0, f(d, hn::LoadU(d, a + i)));
+            s1 = op(d, s1, f(d, hn::LoadU(d, a + i + lanes)));
+            s2 = op(d, s2, f(d, hn::LoadU(d, a + i + 2 * lanes)));
+            s3 = op(d, s3, f(d, hn::LoadU(d, a + i + 3 * lanes)));
+        }
+        total = op(d, total, op(d, op(d, s0, s1), op(d, s2, s3)));
     }
     for (; i + lanes <= n; i += lanes)
-        s0 = op(d, s0, f(d, hn::LoadU(d, a + i)));
+        total = op(d, total, f(d, hn::LoadU(d, a + i)));
     if (i < n) {
         const auto last = f(d, load_part(d, a + i, n - i));
-        s1 = op(d, s1, hn::IfThenElse(hn::FirstN(d, n - i), last, identity));
+        total = op(d, total, hn::IfThenElse(hn::FirstN(d, n - i), last, identity));
     }
-    return hn::GetLane(Op::across(d, op(d, op(d, s0, s1), op(d, s2, s3))));
+    return hn::GetLane(Op::across(d, total));
 }
 
 struct Same {

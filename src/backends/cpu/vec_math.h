@@ -65,10 +65,10 @@ HWY_INLINE V scale_by_power(D d, V p, V n, I whole) {
 inline constexpr float kRounder = 12582912.0f;
 inline constexpr std::int32_t kRounderBits = 0x4B400000;
 
+// e^y for y in [-104, 89]
 template <class D, class V>
-HWY_INLINE V vec_exp(D d, V x) {
+HWY_INLINE V exp_within(D d, V y) {
     const hn::RebindToSigned<D> di;
-    const V y = clamp_to(d, x, -104.0f, 89.0f);
     const V t = hn::MulAdd(y, hn::Set(d, 1.44269504f), hn::Set(d, kRounder));
     const V n = hn::Sub(t, hn::Set(d, kRounder));
     const auto whole = hn::Sub(hn::BitCast(di, t), hn::Set(di, kRounderBits));
@@ -78,7 +78,12 @@ HWY_INLINE V vec_exp(D d, V x) {
     static constexpr float c[] = {5.0000001201e-1f, 1.6666665459e-1f, 4.1665795894e-2f,
                                   8.3334519073e-3f, 1.3981999507e-3f, 1.9875691500e-4f};
     const V q = hn::MulAdd(hn::Mul(r, r), polynomial(d, r, c), r);
-    return keep_nan(x, scale_by_power(d, hn::Add(q, hn::Set(d, 1.0f)), n, whole));
+    return scale_by_power(d, hn::Add(q, hn::Set(d, 1.0f)), n, whole);
+}
+
+template <class D, class V>
+HWY_INLINE V vec_exp(D d, V x) {
+    return keep_nan(x, exp_within(d, clamp_to(d, x, -104.0f, 89.0f)));
 }
 
 template <class D, class V>
@@ -120,19 +125,23 @@ HWY_INLINE V vec_tanh(D d, V x) {
     const V y = clamp_to(d, x, -9.0f, 9.0f);
     const V z = hn::Mul(y, y);
     const V t = hn::Div(hn::Mul(y, polynomial(d, z, p)), polynomial(d, z, q));
-    return keep_nan(x, t);
+    return keep_nan(x, clamp_to(d, t, -1.0f, 1.0f));
 }
 
+// x + x S(x^2) for small x, else 1 - e^(-t + t L(t)) of t = |x|
 template <class D, class V>
 HWY_INLINE V vec_erf(D d, V x) {
-    static constexpr float p[] = {1.12837917f,    0.190244803f,    0.0527190415f,
-                                  0.00375624352f, 0.000284239589f, 2.04570219e-06f};
-    static constexpr float q[] = {1.0f,          0.501932995f,   0.11403458f,
-                                  0.0149510691f, 0.00115944307f, 3.80126271e-05f};
-    const V y = clamp_to(d, x, -3.93f, 3.93f);
-    const V z = hn::Mul(y, y);
-    const V t = hn::Div(hn::Mul(y, polynomial(d, z, p)), polynomial(d, z, q));
-    return keep_nan(x, clamp_to(d, t, -1.0f, 1.0f));
+    static constexpr float small[] = {0.12837915f,    -0.376124965f,  0.112818461f,
+                                      -0.0267677226f, 0.00499483346f, -0.00059994194f};
+    static constexpr float large[] = {-0.128516602f, -0.635711248f,   -0.105270504f,
+                                      0.0228951241f, -0.00321645113f, 0.00021415381f};
+    const V z = hn::Mul(x, x);
+    const V one = hn::Set(d, 1.0f);
+    const V t = hn::Min(hn::Set(d, 3.95f), hn::Abs(x));
+    const V power = hn::Sub(hn::Mul(t, polynomial(d, t, large)), t);
+    const V far = hn::CopySign(hn::Sub(one, exp_within(d, power)), x);
+    const V inner = hn::MulAdd(x, polynomial(d, z, small), x);
+    return keep_nan(x, hn::IfThenElse(hn::Lt(hn::Abs(x), hn::Set(d, 0.92f)), inner, far));
 }
 
 // Through e = exp(-|x|), so that it is accurate on both sides
