@@ -30,28 +30,36 @@ BadIndex run_columns(const Part& part, const BlockProgram& p, Results& results,
     const std::size_t accesses = part.views.size() - results.count();
     const auto tile_of = [&](std::int64_t task) {
         Tile t;
-        t.chunk = task % chunks;
-        const std::int64_t c = task / chunks;
+        // Neighbouring columns of the same rows follow each other: they share pages.
+        t.chunk = task / columns_tasks;
+        const std::int64_t c = task % columns_tasks;
         t.base = c / tiles;
         t.first_column = c % tiles * width;
         t.columns = std::min(width, p.columns - t.first_column);
         return t;
     };
-    std::vector<std::unique_ptr<Partials>> done(static_cast<std::size_t>(tasks));
+    Partials total(p.reductions, static_cast<std::size_t>(width));
+    const std::size_t bytes = total.saved_bytes();
+    std::vector<std::byte> saved(static_cast<std::size_t>(tasks) * bytes);
+    const auto rows_of = [&](std::int64_t chunk) {
+        const std::int64_t first = chunk * chunk_units * p.block_rows;
+        return std::clamp<std::int64_t>(p.row_count - first, 0, chunk_units * p.block_rows);
+    };
     std::vector<BadIndex> found(static_cast<std::size_t>(tasks) + 1);
     const std::int64_t work = bases_count * p.columns * p.row_count * (p.cost + 1);
     parallel_ranges(tasks, work, [&](std::int64_t begin, std::int64_t end, int) {
         Frame frame(p, scalars);
         Bases bases;
+        Partials partials(p.reductions, static_cast<std::size_t>(width));
         std::int64_t bound = -1;
         for (std::int64_t task = begin; task < end; ++task) {
             const Tile tile = tile_of(task);
             const auto n = static_cast<std::size_t>(tile.columns);
-            auto partials = std::make_unique<Partials>(p.reductions, n);
-            if (bound != task / chunks) {
+            partials.reset(n);
+            if (bound != task % columns_tasks) {
                 bases.move_to(part, accesses, pointers, tile.base, tile.first_column);
                 frame.bind(bases.pointers.data(), tile.columns, bases.moved.data());
-                bound = task / chunks;
+                bound = task % columns_tasks;
             }
             const std::int64_t first = tile.chunk * chunk_units;
             const std::int64_t last = std::min(units, first + chunk_units);
@@ -63,24 +71,24 @@ BadIndex run_columns(const Part& part, const BlockProgram& p, Results& results,
                     if (reduction.mean_of >= 0) continue;
                     const auto reduce =
                         n == 1 ? reduction.reducer->rows : reduction.reducer->columns;
-                    reduce(partials->result(r), partials->companion(r), frame.slot(reduction.slot),
+                    reduce(partials.result(r), partials.companion(r), frame.slot(reduction.slot),
                            n == 1 ? 1 : rows, n == 1 ? rows : n, frame.first_row());
                 }
-                partials->push(frame.rows());
+                partials.push(frame.rows());
             }
-            partials->finish();
-            done[static_cast<std::size_t>(task)] = std::move(partials);
+            partials.finish();
+            partials.save(saved.data() + static_cast<std::size_t>(task) * bytes);
         }
         found[static_cast<std::size_t>(begin)] = frame.bad();
     });
 
     // Chunks of each column tile together, in order.
     for (std::int64_t c = 0; c < columns_tasks; ++c) {
-        const Tile tile = tile_of(c * chunks);
-        const auto n = static_cast<std::size_t>(tile.columns);
-        Partials total(p.reductions, n);
+        const Tile tile = tile_of(c);
+        total.reset(static_cast<std::size_t>(tile.columns));
         for (std::int64_t k = 0; k < chunks; ++k)
-            total.push(*done[static_cast<std::size_t>(c * chunks + k)]);
+            total.push(saved.data() + static_cast<std::size_t>(k * columns_tasks + c) * bytes,
+                       rows_of(k));
         total.finish();
         for (std::size_t r = 0; r < p.reductions.size(); ++r) {
             const std::size_t which = results.find(p.reductions[r].instr);

@@ -145,15 +145,14 @@ void Partials::push(std::int64_t count) {
         merge_top();
 }
 
-void Partials::push(Partials& others) {
-    if (others.total() == 0) return;
-    for (std::size_t r = 0; r < reductions_.size(); ++r) {
-        const Reducer& reducer = *reductions_[r].reducer;
-        std::memcpy(result(r), others.at(r, 0, false), n_ * size_of(reducer.result));
-        if (reducer.has_companion)
-            std::memcpy(companion(r), others.at(r, 0, true), n_ * size_of(reducer.companion));
-    }
-    push(others.total());
+void Partials::save(std::byte* to) {
+    if (level_bytes_ > 0) std::memcpy(to, at(0, 0, false), level_bytes_);
+}
+
+void Partials::push(const std::byte* saved, std::int64_t count) {
+    if (count == 0 || level_bytes_ == 0) return;
+    std::memcpy(at(0, depth_, false), saved, level_bytes_);
+    push(count);
 }
 
 void Partials::write(std::size_t reduction, void* to, DType type) {

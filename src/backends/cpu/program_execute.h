@@ -57,16 +57,19 @@ BadIndex run_columns(const Part& part, const BlockProgram& program, Results& res
 /// counter: accurate, and the same whoever computes them.
 class Partials {
   public:
-    /// For n values of each reduction, in `memory` of size(...) bytes.
+    /// For n values of each reduction.
     Partials(const std::vector<BlockProgram::Reduction>& reductions, std::size_t n);
     /// Where the next partial result goes; push() takes it as that of `count` elements.
     void* result(std::size_t reduction) { return at(reduction, depth_, false); }
     void* companion(std::size_t reduction) { return at(reduction, depth_, true); }
     void push(std::int64_t count);
-    /// Takes the total of others that have finished, of later elements.
-    void push(Partials& others);
     /// Merges what is left; the total is the identity when nothing was pushed.
     void finish();
+    /// A finished total for another object of as many values, which push() takes as a partial
+    /// result.
+    std::size_t saved_bytes() const { return level_bytes_; }
+    void save(std::byte* to);
+    void push(const std::byte* saved, std::int64_t count);
     /// Writes the n totals of a reduction.
     void write(std::size_t reduction, void* to, DType type);
     /// Starts again with another number of values, at most the first one.

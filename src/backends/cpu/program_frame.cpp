@@ -105,6 +105,7 @@ void Frame::bind(void* const* pointers, std::int64_t columns, const std::int64_t
     piece_ = p_.piece(columns);
     pieces_ = piece_ ? (columns + piece_ - 1) / piece_ : 0;
     if (p_.setup.empty() && p_.setup_direct.empty()) return;
+    if (p_.row_count == 0 || columns == 0) return;  // inputs without elements have no memory
     count_[1] = p_.block_rows;
     count_[2] = columns_;
     count_[3] = p_.tile ? p_.block_rows * columns_ : piece_;

@@ -22,9 +22,12 @@ void point_at(const Part& part, Results& results, void* const* pointers, std::in
                                      kept * static_cast<std::int64_t>(results.element(r));
 }
 
-void run_units(Frame& frame, const BlockProgram& p, Span units, Partials& partials) {
+// Gives the number of elements.
+std::int64_t run_units(Frame& frame, const BlockProgram& p, Span units, Partials& partials) {
+    std::int64_t count = 0;
     for (std::int64_t u = units.begin; u < units.end; ++u) {
         frame.run(u);
+        count += frame.elements();
         if (p.reductions.empty()) continue;
         for (std::size_t r = 0; r < p.reductions.size(); ++r) {
             const auto& reduction = p.reductions[r];
@@ -35,6 +38,7 @@ void run_units(Frame& frame, const BlockProgram& p, Span units, Partials& partia
         }
         partials.push(frame.elements());
     }
+    return count;
 }
 
 void keep(const BlockProgram& p, Results& results, Partials& partials, std::int64_t kept) {
@@ -53,23 +57,28 @@ BadIndex run_row_parallel(const Part& part, const BlockProgram& p, Results& resu
     const std::int64_t chunks = (units + kChunkUnits - 1) / kChunkUnits;
     Bases bases;
     point_at(part, results, pointers, kept, bases);
-    std::vector<Partials> done(static_cast<std::size_t>(chunks), Partials(p.reductions, 1));
-    std::vector<BadIndex> found(static_cast<std::size_t>(chunks));
-    parallel_ranges(
-        chunks, p.row_count * p.columns * p.cost, [&](std::int64_t begin, std::int64_t end, int) {
-            Frame frame(p, scalars);
-            frame.bind(bases.pointers.data(), p.columns, bases.moved.data());
-            for (std::int64_t c = begin; c < end; ++c) {
-                Partials& partials = done[static_cast<std::size_t>(c)];
-                run_units(frame, p, {c * kChunkUnits, std::min(units, (c + 1) * kChunkUnits)},
-                          partials);
-                partials.finish();
-            }
-            found[static_cast<std::size_t>(begin)] = frame.bad();
-        });
     Partials total(p.reductions, 1);
-    for (auto& d : done)
-        total.push(d);
+    const std::size_t bytes = total.saved_bytes();
+    std::vector<std::byte> saved(static_cast<std::size_t>(chunks) * bytes);
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(chunks));
+    std::vector<BadIndex> found(static_cast<std::size_t>(chunks));
+    const std::int64_t work = p.row_count * p.columns * p.cost;
+    parallel_ranges(chunks, work, [&](std::int64_t begin, std::int64_t end, int) {
+        Frame frame(p, scalars);
+        frame.bind(bases.pointers.data(), p.columns, bases.moved.data());
+        Partials partials(p.reductions, 1);
+        for (std::int64_t c = begin; c < end; ++c) {
+            partials.reset(1);
+            const auto k = static_cast<std::size_t>(c);
+            counts[k] = run_units(
+                frame, p, {c * kChunkUnits, std::min(units, (c + 1) * kChunkUnits)}, partials);
+            partials.finish();
+            partials.save(saved.data() + k * bytes);
+        }
+        found[static_cast<std::size_t>(begin)] = frame.bad();
+    });
+    for (std::size_t c = 0; c < counts.size(); ++c)
+        total.push(saved.data() + c * bytes, counts[c]);
     total.finish();
     keep(p, results, total, kept);
     return first_bad(found);
@@ -100,6 +109,7 @@ BadIndex run_rows(const std::vector<Part>& stages, const std::vector<BlockProgra
             rows, rows * length * p.cost, [&](std::int64_t begin, std::int64_t end, int) {
                 Frame frame(p, scalars);
                 Partials chunk(p.reductions, 1), total(p.reductions, 1);
+                std::vector<std::byte> saved(chunk.saved_bytes());
                 Bases bases;
                 for (std::int64_t k = begin; k < end; ++k) {
                     point_at(part, results, pointers, k, bases);
@@ -107,9 +117,11 @@ BadIndex run_rows(const std::vector<Part>& stages, const std::vector<BlockProgra
                     total.reset(1);
                     for (std::int64_t u = 0; u < units; u += kChunkUnits) {
                         chunk.reset(1);
-                        run_units(frame, p, {u, std::min(units, u + kChunkUnits)}, chunk);
+                        const std::int64_t n =
+                            run_units(frame, p, {u, std::min(units, u + kChunkUnits)}, chunk);
                         chunk.finish();
-                        total.push(chunk);
+                        chunk.save(saved.data());
+                        total.push(saved.data(), n);
                     }
                     total.finish();
                     keep(p, results, total, k);
