@@ -191,7 +191,8 @@ void run(plan::Trace& t) {
         v->order = o.order;
         v->ready = s.fence;
         BufferPtr& b = s.outputs[static_cast<std::size_t>(c->buffers[k])];
-        if (b) v->shared = true;  // two targets of one value
+        // Equal values are computed once: their tensors have one buffer.
+        v->shared = std::count(c->buffers.begin(), c->buffers.end(), c->buffers[k]) > 1;
         if (!b)
             b = o.donated_input >= 0
                     ? s.inputs[static_cast<std::size_t>(o.donated_input)]

@@ -155,6 +155,19 @@ TEST(Step, ADetachedValueSurvivesAnUpdateInPlace) {
     }
 }
 
+TEST(Step, EqualConstantsThatShareAValueAreUpdatedApart) {
+    Tensor a = ones({4}), b = ones({4}), c = ones({4});
+    flush();  // one buffer for all three
+    a += 1;
+    flush();
+    EXPECT_EQ(b.to_vector<float>(), (std::vector<float>(4, 1)));
+    b += 2;
+    flush();
+    EXPECT_EQ(a.to_vector<float>(), (std::vector<float>(4, 2)));
+    EXPECT_EQ(b.to_vector<float>(), (std::vector<float>(4, 3)));
+    EXPECT_EQ(c.to_vector<float>(), (std::vector<float>(4, 1)));
+}
+
 TEST(Step, BackwardAfterTheLossWasReadIsRight) {
     const Tensor w = tensor<float>({1, -2, 3}).requires_grad_();
     const Tensor loss = square(w * 3).sum();
