@@ -354,7 +354,7 @@ BENCHMARK(adam)->Arg(10)->Arg(4096)->Arg(1 << 20);
 BENCHMARK(adam_batched)->Args({60, 10})->Args({60, 20000});
 BENCHMARK(dropout)->Arg(16384)->Arg(1 << 20);
 BENCHMARK(to_bfloat16)->Arg(16384)->Arg(4 << 20);
-BENCHMARK(nchw_to_nhwc)->Args({3, 50176})->Args({64, 3136});
+BENCHMARK(nchw_to_nhwc)->Args({3, 50176})->Args({64, 3136})->Args({2048, 49})->Args({4096, 256});
 
 }  // namespace
 

@@ -324,6 +324,30 @@ TEST(Programs, AreReadable) {
     EXPECT_NE(text.find("%1 reduce_sum float32 %0"), std::string::npos) << text;
 }
 
+TEST(Maps, LongTransposedRows) {
+    for_each_target([] {
+        // NCHW to NHWC and back, with many channels: rows are cut into pieces.
+        for (const bool back : {false, true}) {
+            const std::int64_t images = 3, pixels = 35, channels = 1024;
+            Builder b = back ? Builder::map({images, channels, pixels})
+                             : Builder::map({images, pixels, channels});
+            const std::vector<std::int64_t> strides =
+                back ? std::vector<std::int64_t>{channels * pixels, 1, channels}
+                     : std::vector<std::int64_t>{channels * pixels, 1, pixels};
+            const auto x = b.load(b.access(DType::Float32, strides, false), DType::Float32);
+            b.store(b.f32(Opcode::Neg, x), DType::Float32);
+            auto memory = buffers_for(b.p);
+            for (std::size_t k = 0; k < memory[0].size() / 4; ++k)
+                floats(memory[0])[k] = static_cast<float>(k % 10007);
+            const auto expected = interpret(b.p, memory, {});
+            cpu::ProgramKernel kernel(b.p);
+            run(kernel, memory, {});
+            for (const auto& e : expected)
+                ASSERT_EQ(compare(e, memory[1]), "");
+        }
+    });
+}
+
 TEST(Updates, InPlaceThroughAChain) {
     // m2 = f(m, g) overwrites m, while m is still needed for p2: the store must wait.
     Builder b = Builder::map({3000});

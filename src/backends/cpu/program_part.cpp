@@ -60,6 +60,26 @@ std::int64_t take_columns(Group& g, std::vector<std::int64_t>& strides) {
     return columns;
 }
 
+// A long row that some access walks through in large steps, while the steps from row to row are
+// small (a transpose): short pieces of many rows reuse the cache lines.
+void cut_transposed_rows(Part& part) {
+    constexpr std::int64_t kLong = 512;
+    if (part.rows.empty() || part.columns <= kLong) return;
+    bool across = false;
+    for (const View& v : part.views)
+        across = across || (v.row.back() == 1 && v.column != 0 && v.column != 1);
+    if (!across) return;
+    for (const std::int64_t piece : {64, 48, 32, 24, 16}) {
+        if (part.columns % piece != 0) continue;
+        // The pieces come one after another around the dim of small steps.
+        part.rows.insert(part.rows.end() - 1, part.columns / piece);
+        for (View& v : part.views)
+            v.row.insert(v.row.end() - 1, v.column * piece);
+        part.columns = piece;
+        return;
+    }
+}
+
 std::vector<View> make_views(const Program& p, std::size_t reductions, const Group* base,
                              const Group* rows, const std::vector<std::int64_t>& columns) {
     std::vector<View> views;
@@ -101,6 +121,7 @@ void load_results(Part& part, const Parts& parts, std::size_t accesses, int stag
 }
 
 constexpr int kAfterAll = 256;
+constexpr std::size_t kMostDims = 8;  // of a space's rows
 
 // Kept instructions over the kept dims, once all reductions are done.
 void add_finish(Parts& parts, const Program& p, const Group& kept) {
@@ -207,6 +228,7 @@ Parts split_program(const Program& p) {
         part.columns = take_columns(g, columns);
         part.rows = g.extents;
         part.views = make_views(p, 0, nullptr, &g, columns);
+        if (part.rows.size() < kMostDims) cut_transposed_rows(part);
         parts.stages.push_back(std::move(part));
         return parts;
     }
