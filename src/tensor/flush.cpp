@@ -31,6 +31,7 @@ struct Compiled {
     std::shared_ptr<runtime::Executable> executable;
     std::vector<plan::OutputInfo> outputs;
     std::vector<std::int32_t> buffers;  ///< number of each output's buffer
+    std::vector<std::int32_t> uses;     ///< how many outputs have that buffer
     std::int64_t num_buffers = 0, arena_bytes = 0, launches = 0;
 };
 
@@ -147,6 +148,9 @@ std::shared_ptr<Compiled> compile(const plan::Trace& t, Device device) {
         c->buffers.push_back(
             o.same_as_input >= 0 ? -1 : p.slots[static_cast<std::size_t>(o.slot)].index);
     c->num_buffers = p.num_outputs;
+    c->uses.resize(static_cast<std::size_t>(p.num_outputs));
+    for (auto b : c->buffers)
+        if (b >= 0) ++c->uses[static_cast<std::size_t>(b)];
     c->arena_bytes = p.arena_bytes;
     c->launches = static_cast<std::int64_t>(p.launches.size());
     c->executable = runtime::backend(device).compile(p);
@@ -192,7 +196,7 @@ void run(plan::Trace& t) {
         v->ready = s.fence;
         BufferPtr& b = s.outputs[static_cast<std::size_t>(c->buffers[k])];
         // Equal values are computed once: their tensors have one buffer.
-        v->shared = std::count(c->buffers.begin(), c->buffers.end(), c->buffers[k]) > 1;
+        v->shared = c->uses[static_cast<std::size_t>(c->buffers[k])] > 1;
         if (!b)
             b = o.donated_input >= 0
                     ? s.inputs[static_cast<std::size_t>(o.donated_input)]
