@@ -66,6 +66,12 @@ NodePtr var_node(const NodePtr& n, const IntList& d, double correction) {
     return g::div(m2, g::full_like(m2, freedom));
 }
 
+// sqrt(s) for s >= 0 whose gradient at 0 is 0, as PyTorch's norm and std have it.
+NodePtr root(const NodePtr& s) {
+    const NodePtr zero = g::eq(s, g::full_like(s, 0));
+    return g::select(zero, g::full_like(s, 0), g::sqrt(g::select(zero, g::full_like(s, 1), s)));
+}
+
 Tensor arg_reduce(const Tensor& x, std::optional<std::int64_t> dim, bool keepdim, const Site& site,
                   NodePtr (*f)(const NodePtr&, int)) {
     return at_site(site, [&] {
@@ -101,14 +107,14 @@ Tensor var(const Tensor& x, const Dims& dims, double correction, bool keepdim, S
 }
 Tensor std(const Tensor& x, const Dims& dims, double correction, bool keepdim, Site site) {
     return reduced(x, dims, keepdim, site, [&](const NodePtr& n, const IntList& d) {
-        return g::sqrt(var_node(n, d, correction));
+        return root(var_node(n, d, correction));
     });
 }
 
 Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim, Site site) {
     return reduced(x, dims, keepdim, site, [&](const NodePtr& n, const IntList& d) {
         need_float(n, "norm");
-        if (p == 2) return g::sqrt(g::reduce_sum(g::mul(n, n), d));
+        if (p == 2) return root(g::reduce_sum(g::mul(n, n), d));
         const NodePtr a = g::abs(n);
         if (p == HUGE_VAL) return g::reduce_max(a, d);
         if (p == -HUGE_VAL) return g::reduce_min(a, d);
@@ -162,6 +168,7 @@ Tensor log_softmax(const Tensor& x, std::int64_t dim, Site site) {
 Tensor logsumexp(const Tensor& x, std::int64_t dim, bool keepdim, Site site) {
     return reduced(x, {dim}, keepdim, site, [](const NodePtr& n, const IntList& d) {
         need_float(n, "logsumexp");
+        if (count(n->shape, d) == 0) return g::log(g::reduce_sum(n, d));  // of nothing: -inf
         // The shift only keeps exp in range; an infinite maximum shifts by nothing.
         const NodePtr m = g::detach(g::reduce_max(n, d));
         const NodePtr shift = g::select(g::isfinite(m), m, g::full_like(m, 0));
