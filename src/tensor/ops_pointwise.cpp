@@ -76,6 +76,12 @@ void reject_bool(const NodePtr& n, const char* op) {
             "{}: not defined on bool tensors; cast to an integer or use the logical ops", op));
 }
 
+bool is_bool(const Operand& o) {
+    if (o.kind == Operand::Kind::Tensor)
+        return o.tensor.defined() && o.tensor.dtype() == DType::Bool;
+    return o.kind == Operand::Kind::Bool;
+}
+
 }  // namespace
 
 // --- creation ---
@@ -191,9 +197,11 @@ Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, Options 
 Tensor operator+(const Operand& a, const Operand& b) { return binary(a, b, g::add); }
 Tensor operator*(const Operand& a, const Operand& b) { return binary(a, b, g::mul); }
 Tensor operator-(const Operand& a, const Operand& b) {
-    return binary(a, b, [](const NodePtr& x, const NodePtr& y) {
-        reject_bool(x, "sub");
-        return g::sub(x, y);
+    return at_site(a.site, [&] {
+        if (is_bool(a) || is_bool(b))
+            throw TypeError("sub: not defined on bool; cast to an integer or use the logical ops");
+        const Pair p = promoted(a, b);
+        return wrap(g::sub(p.a, p.b));
     });
 }
 Tensor operator/(const Operand& a, const Operand& b) {
