@@ -228,6 +228,19 @@ void check_writable(const Variable& v, const char* op) {
             op));
 }
 
+// The result of a compound assignment, where the tensor's dtype can hold its kind of number.
+Tensor fitting(const Tensor& result, const Tensor& target, const Site& site) {
+    const DType from = result.dtype(), to = target.dtype();
+    if ((is_floating(from) && !is_floating(to)) || (from != DType::Bool && to == DType::Bool))
+        at_site(site, [&] {
+            throw TypeError(
+                fmt::format("in-place arithmetic: the result is {}, which a tensor of {} does not "
+                            "hold; cast one of them",
+                            name_of(from), name_of(to)));
+        });
+    return result;
+}
+
 }  // namespace
 
 Tensor& Tensor::assign_(const Tensor& value, Site site) {
@@ -247,10 +260,18 @@ Tensor& Tensor::assign_(const Tensor& value, Site site) {
     return *this;
 }
 
-Tensor& Tensor::operator+=(const Operand& o) { return assign_(*this + o, o.site); }
-Tensor& Tensor::operator-=(const Operand& o) { return assign_(*this - o, o.site); }
-Tensor& Tensor::operator*=(const Operand& o) { return assign_(*this * o, o.site); }
-Tensor& Tensor::operator/=(const Operand& o) { return assign_(*this / o, o.site); }
+Tensor& Tensor::operator+=(const Operand& o) {
+    return assign_(fitting(*this + o, *this, o.site), o.site);
+}
+Tensor& Tensor::operator-=(const Operand& o) {
+    return assign_(fitting(*this - o, *this, o.site), o.site);
+}
+Tensor& Tensor::operator*=(const Operand& o) {
+    return assign_(fitting(*this * o, *this, o.site), o.site);
+}
+Tensor& Tensor::operator/=(const Operand& o) {
+    return assign_(fitting(*this / o, *this, o.site), o.site);
+}
 Tensor& Tensor::zero_() { return fill_(0); }
 Tensor& Tensor::fill_(double value) { return assign_(full_like(*this, value)); }
 
