@@ -240,6 +240,14 @@ int main(int argc, char** argv) {
     b.linear("resnet50 linear 2048-1000", 16, 2048, 1000, Activation::None);
     for (const std::int64_t size : {32, 64, 128, 256, 352, 512, 1024})
         b.linear(fmt::format("square {}", size), size, size, size, Activation::None);
+    // What 1x1 convolutions of ResNet-50 are as products.
+    b.linear("as product 50176x64-64", 50176, 64, 64, Activation::None);
+    b.linear("as product 50176x64-256", 50176, 64, 256, Activation::None);
+    b.linear("as product 50176x256-64", 50176, 256, 64, Activation::None);
+    b.linear("as product 12544x128-512", 12544, 128, 512, Activation::None);
+    b.linear("as product 12544x512-128", 12544, 512, 128, Activation::None);
+    b.linear("as product 3136x1024-256", 3136, 1024, 256, Activation::None);
+    b.linear("as product 784x2048-512", 784, 2048, 512, Activation::None);
     b.linear("mlp 128x784-256", 128, 784, 256, Activation::Relu);
     b.linear("mlp 32x512-512", 32, 512, 512, Activation::Relu);
     b.linear("vit 3152x192-576", 3152, 192, 576, Activation::None);

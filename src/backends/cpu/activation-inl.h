@@ -6,6 +6,7 @@
 #define PIPPIN_ACTIVATION_INL_H_
 #endif
 
+#include "backends/cpu/lanes-inl.h"
 #include "backends/cpu/vec_math.h"
 #include "hwy/highway.h"
 #include "plan/plan.h"
@@ -16,21 +17,28 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <class Tag, class Vector = hn::Vec<Tag>>
-HWY_INLINE Vector activated(Tag d, Vector v, plan::Activation activation) {
-    switch (activation) {
-        case plan::Activation::None:
-            break;
-        case plan::Activation::Relu:  // NaN stays
-            return hn::IfThenZeroElse(hn::Lt(v, hn::Zero(d)), v);
-        case plan::Activation::Tanh:
-            return vec_tanh(d, v);
-        case plan::Activation::Gelu: {
-            const Vector e = vec_erf(d, hn::Mul(v, hn::Set(d, 0.70710678f)));
-            return hn::Mul(hn::Mul(v, hn::Set(d, 0.5f)), hn::Add(e, hn::Set(d, 1.0f)));
+/// In place. A loop of its own, for unrolled tiles would repeat the polynomials many times over.
+inline HWY_NOINLINE void activate(float* values, std::int64_t count, plan::Activation activation) {
+    const hn::ScalableTag<float> d;
+    over_vectors(d, count, [&](std::int64_t i, auto part) HWY_ATTR {
+        auto v = part.load(values + i);
+        switch (activation) {
+            case plan::Activation::None:
+                break;
+            case plan::Activation::Relu:  // NaN stays
+                v = hn::IfThenZeroElse(hn::Lt(v, hn::Zero(d)), v);
+                break;
+            case plan::Activation::Tanh:
+                v = vec_tanh(d, v);
+                break;
+            case plan::Activation::Gelu: {
+                const auto e = vec_erf(d, hn::Mul(v, hn::Set(d, 0.70710678f)));
+                v = hn::Mul(hn::Mul(v, hn::Set(d, 0.5f)), hn::Add(e, hn::Set(d, 1.0f)));
+                break;
+            }
         }
-    }
-    return v;
+        part.store(v, values + i);
+    });
 }
 
 }  // namespace HWY_NAMESPACE

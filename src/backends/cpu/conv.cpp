@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/conv_plain.h"
+#include "backends/cpu/conv_product.h"
 #include "backends/cpu/conv_small.h"
 #include "backends/cpu/convert.h"
 #include "backends/cpu/epilogue.h"
@@ -269,6 +270,7 @@ ConvGeometry geometry_of(const plan::HeavyLaunch& l, Direction direction) {
 std::unique_ptr<HeavyKernel> make_onednn(const plan::HeavyLaunch& launch, Direction direction) {
     const ConvGeometry g = geometry_of(launch, direction);
     if (auto small = make_conv_small(launch, g)) return small;
+    if (auto product = make_conv_product(launch, g)) return product;
     switch (direction) {
         case Direction::Forward:
             return std::make_unique<Forward>(launch, g);

@@ -149,7 +149,7 @@ void channel_tile(const ChannelTile& t, const float* in, float* out) {
     PIPPIN_UNROLL for (int r = 0; r < R; ++r) PIPPIN_UNROLL for (int p = 0; p < P; ++p)
         PIPPIN_UNROLL for (int n = 0; n < N; ++n) {
         float* to = out + r * out_row + p * s.g.co + n * kLanes;
-        const V v = activated(d, sum[r][p][n], t.activation);
+        const V v = sum[r][p][n];
         if (whole)
             hn::StoreU(v, d, to);
         else if (n * kLanes < t.channels)
@@ -157,6 +157,11 @@ void channel_tile(const ChannelTile& t, const float* in, float* out) {
                 v, d, to,
                 static_cast<std::size_t>(std::min<int64_t>(kLanes, t.channels - n * kLanes)));
     }
+    if (t.activation == plan::Activation::None) return;
+    const int64_t count = std::min<int64_t>(t.channels, N * kLanes);
+    for (int r = 0; r < R; ++r)
+        for (int p = 0; p < P; ++p)
+            activate(out + r * out_row + p * s.g.co, count, t.activation);
 }
 
 // Rows of output by tiles of R x P; what is left over is done once more within the last tile.
@@ -266,9 +271,10 @@ void pixel_tile(const SmallConv& s, const float* in, int64_t q0, int64_t q1, con
         weights += C;
     }
     PIPPIN_UNROLL for (int r = 0; r < R; ++r) PIPPIN_UNROLL for (int i = 0; i < 2; ++i) {
-        PIPPIN_UNROLL for (int c = 0; c < C; ++c) sum[r][i][c] =
-            activated(d, sum[r][i][c], activation);
-        weave<C>(d, sum[r][i], out + (r * s.g.ow + (i == 0 ? q0 : q1)) * C);
+        float* to = out + (r * s.g.ow + (i == 0 ? q0 : q1)) * C;
+        weave<C>(d, sum[r][i], to);
+        // What the two have in common was written anew, so that it is activated once.
+        if (activation != plan::Activation::None) activate(to, kLanes * C, activation);
     }
 }
 

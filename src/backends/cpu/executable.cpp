@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/onednn.h"
 #include "backends/cpu/system.h"
 #include "backends/cpu/threads.h"
 #include "pippin/error.h"
@@ -116,11 +117,15 @@ void CpuExecutable::run(const runtime::Bindings& bindings) {
         for (Step& step : steps_)
             if (step.heavy) step.heavy->scratch = scratch;
     }
-    for (Step& step : steps_) {
-        if (step.heavy)
-            step.heavy->run(step.operands, step.operands[step.count]);
-        else
-            step.program->run(step.runs, bindings.scalars);
+    try {
+        for (Step& step : steps_) {
+            if (step.heavy)
+                step.heavy->run(step.operands, step.operands[step.count]);
+            else
+                step.program->run(step.runs, bindings.scalars);
+        }
+    } catch (const dnnl::error& e) {
+        throw DeviceError(std::string("oneDNN on the cpu: ") + e.what());
     }
 }
 

@@ -8,9 +8,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "backends/cpu/vec_loops.h"
 #include "hwy/highway.h"
+#include "pippin/dtype.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pippin::cpu {
@@ -18,16 +20,79 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// A whole vector of D's lanes, for any type of that size.
+/// What elements of type T are computed in.
+template <class T>
+struct LaneOf {
+    using type = T;
+};
+template <>
+struct LaneOf<BFloat> {
+    using type = float;
+};
+template <>
+struct LaneOf<Half> {
+    using type = float;
+};
+
+/// And how they are loaded.
+template <class T>
+struct MemoryOf {
+    using type = T;
+};
+template <>
+struct MemoryOf<BFloat> {
+    using type = std::uint16_t;
+};
+template <>
+struct MemoryOf<Half> {
+    using type = hwy::float16_t;
+};
+
+template <class D, class T, class V>
+HWY_INLINE auto widened(V v) {
+    if constexpr (std::is_same_v<T, BFloat>) {
+        const hn::Rebind<std::uint32_t, D> du;
+        return hn::BitCast(hn::Rebind<float, D>(), hn::ShiftLeft<16>(hn::PromoteTo(du, v)));
+    } else if constexpr (std::is_same_v<T, Half>) {
+        return hn::PromoteTo(hn::Rebind<float, D>(), v);
+    } else {
+        return v;
+    }
+}
+
+/// Rounds to nearest even; NaN stays NaN.
+template <class D, class T, class V>
+HWY_INLINE auto narrowed(V v) {
+    if constexpr (std::is_same_v<T, BFloat>) {
+        const hn::Rebind<float, D> df;
+        const hn::Rebind<std::uint32_t, D> du;
+        const hn::Rebind<std::int32_t, D> di;
+        const auto bits = hn::BitCast(du, v);
+        const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+        const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7fff)), odd);
+        const auto nan = hn::Or(bits, hn::Set(du, 0x400000));
+        const auto is_nan = hn::RebindMask(du, hn::IsNaN(hn::BitCast(df, v)));
+        const auto chosen = hn::ShiftRight<16>(hn::IfThenElse(is_nan, nan, rounded));
+        return hn::DemoteTo(hn::Rebind<std::uint16_t, D>(), hn::BitCast(di, chosen));
+    } else if constexpr (std::is_same_v<T, Half>) {
+        return hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), v);
+    } else {
+        return v;
+    }
+}
+
+/// A whole vector of D's lanes. Halves are float32 once they are loaded.
 template <class D>
 struct WholeVector {
     template <class T>
     HWY_INLINE auto load(const T* from) const {
-        return hn::LoadU(hn::Rebind<T, D>(), from);
+        using M = typename MemoryOf<T>::type;
+        return widened<D, T>(hn::LoadU(hn::Rebind<M, D>(), reinterpret_cast<const M*>(from)));
     }
     template <class V, class T>
     HWY_INLINE void store(V v, T* to) const {
-        hn::StoreU(v, hn::Rebind<T, D>(), to);
+        using M = typename MemoryOf<T>::type;
+        hn::StoreU(narrowed<D, T>(v), hn::Rebind<M, D>(), reinterpret_cast<M*>(to));
     }
 };
 
@@ -37,11 +102,14 @@ struct PartVector {
     std::size_t count;
     template <class T>
     HWY_INLINE auto load(const T* from) const {
-        return load_part(hn::Rebind<T, D>(), from, count);
+        using M = typename MemoryOf<T>::type;
+        return widened<D, T>(
+            load_part(hn::Rebind<M, D>(), reinterpret_cast<const M*>(from), count));
     }
     template <class V, class T>
     HWY_INLINE void store(V v, T* to) const {
-        store_part(v, hn::Rebind<T, D>(), to, count);
+        using M = typename MemoryOf<T>::type;
+        store_part(narrowed<D, T>(v), hn::Rebind<M, D>(), reinterpret_cast<M*>(to), count);
     }
 };
 

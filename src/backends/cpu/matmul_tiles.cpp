@@ -72,7 +72,6 @@ void product_tile(const SmallProduct& p, const Panel& panel, int64_t row, int64_
             V v = hn::Add(sum[r][n], bias);
             if (p.residual)
                 v = hn::Add(v, load(p.residual + (row + r) * p.residual_row + column + n * kLanes));
-            v = activated(d, v, p.activation);
             float* to = c + r * p.c_row + n * kLanes;
             if (part)
                 store_part(v, d, to, rest);
@@ -80,6 +79,9 @@ void product_tile(const SmallProduct& p, const Panel& panel, int64_t row, int64_
                 hn::StoreU(v, d, to);
         }
     }
+    if (p.activation == plan::Activation::None) return;
+    for (int r = 0; r < R; ++r)
+        activate(c + r * p.c_row, panel.columns, p.activation);
 }
 
 using ProductTile = void (*)(const SmallProduct&, const Panel&, int64_t, int64_t);

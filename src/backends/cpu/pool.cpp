@@ -15,6 +15,13 @@ namespace {
 
 using std::int64_t;
 
+template <class T, class A, class Index>
+PoolRows<T, A, Index> rows_for() {
+    PoolRows<T, A, Index> rows{};
+    get_pool_rows(&rows);
+    return rows;
+}
+
 // A max pooling's window, with the tables that the rows read.
 struct MaxTables {
     MaxWindow window{};
@@ -62,7 +69,7 @@ struct MaxTables {
     }
 };
 
-template <class T, class Index>
+template <class T, class A, class Index>
 class MaxPool : public HeavyKernel {
   public:
     explicit MaxPool(const plan::HeavyLaunch& l)
@@ -83,11 +90,11 @@ class MaxPool : public HeavyKernel {
   private:
     PoolGeometry g_;
     MaxTables tables_;
-    PoolRows<T, Index> rows_ = pool_rows<T, Index>();
+    PoolRows<T, A, Index> rows_ = rows_for<T, A, Index>();
 };
 
 // The arg max is found again, row by row, as far as the rows of the gradient ask for it.
-template <class T, class Index>
+template <class T, class A, class Index>
 class MaxPoolGrad : public HeavyKernel {
   public:
     explicit MaxPoolGrad(const plan::HeavyLaunch& l)
@@ -168,7 +175,7 @@ class MaxPoolGrad : public HeavyKernel {
 
     PoolGeometry g_;
     MaxTables tables_;
-    PoolRows<T, Index> rows_ = pool_rows<T, Index>();
+    PoolRows<T, A, Index> rows_ = rows_for<T, A, Index>();
     int64_t kept_ = 1, x_image_ = 0, y_image_ = 0;
     int bands_ = 1;
     bool apart_ = false;  ///< no two windows overlap
@@ -255,11 +262,11 @@ std::vector<T> scales(const AverageShape& s) {
     return scale;
 }
 
-template <class T, class Index>
+template <class T, class A, class Index>
 class AvgPool : public HeavyKernel {
   public:
     explicit AvgPool(const plan::HeavyLaunch& l)
-        : s_(average_shape(l, false)), scale_(scales<T>(s_)) {}
+        : s_(average_shape(l, false)), scale_(scales<A>(s_)) {}
 
     void run(void* const* operands, void* output) override {
         const T* x = static_cast<const T*>(operands[0]);
@@ -277,15 +284,15 @@ class AvgPool : public HeavyKernel {
 
   private:
     AverageShape s_;
-    std::vector<T> scale_;
-    PoolRows<T, Index> rows_ = pool_rows<T, Index>();
+    std::vector<A> scale_;
+    PoolRows<T, A, Index> rows_ = rows_for<T, A, Index>();
 };
 
-template <class T, class Index>
+template <class T, class A, class Index>
 class AvgPoolGrad : public HeavyKernel {
   public:
     explicit AvgPoolGrad(const plan::HeavyLaunch& l)
-        : s_(average_shape(l, true)), scale_(scales<T>(s_)) {}
+        : s_(average_shape(l, true)), scale_(scales<A>(s_)) {}
 
     void run(void* const* operands, void* output) override {
         const T* dy = static_cast<const T*>(operands[0]);
@@ -303,29 +310,46 @@ class AvgPoolGrad : public HeavyKernel {
 
   private:
     AverageShape s_;
-    std::vector<T> scale_;
-    PoolRows<T, Index> rows_ = pool_rows<T, Index>();
+    std::vector<A> scale_;
+    PoolRows<T, A, Index> rows_ = rows_for<T, A, Index>();
 };
 
-template <template <class, class> class Kernel>
-std::unique_ptr<HeavyKernel> make_dense(const plan::HeavyLaunch& launch) {
-    if (launch.output.dtype == DType::Float64)
-        return std::make_unique<Kernel<double, std::int64_t>>(launch);
-    return std::make_unique<Kernel<float, std::int32_t>>(launch);
+template <template <class, class, class> class Kernel>
+std::unique_ptr<HeavyKernel> make_dense(const plan::HeavyLaunch& l) {
+    switch (l.output.dtype) {
+        case DType::Float16:
+            return std::make_unique<Kernel<Half, float, std::int32_t>>(l);
+        case DType::BFloat16:
+            return std::make_unique<Kernel<BFloat, float, std::int32_t>>(l);
+        case DType::Float64:
+            return std::make_unique<Kernel<double, double, std::int64_t>>(l);
+        default:
+            return std::make_unique<Kernel<float, float, std::int32_t>>(l);
+    }
 }
 
-template <template <class, class> class Kernel>
+// Halves whose windows overlap so much that a sum would be stored, and rounded, on the way.
+bool needs_wide_sums(const plan::HeavyLaunch& l) {
+    if (l.op != &graph::ops::kMaxPool2dGrad || !is_half(l.output.dtype)) return false;
+    const graph::PoolAttrs a = graph::ops::pool_attrs(l.attrs);
+    int64_t covers = 1;
+    for (int d = 0; d < 2; ++d)
+        covers *= (a.kernel[d] + a.stride[d] - 1) / a.stride[d];
+    return covers > kCoversAtOnce;
+}
+
+template <template <class, class, class> class Kernel>
 std::unique_ptr<HeavyKernel> make(const plan::HeavyLaunch& launch) {
     if (!is_floating(launch.output.dtype)) throw Error("the CPU pools floating dtypes only");
     const plan::Epilogue& e = launch.epilogue;
     if (e.bias >= 0 || e.residual >= 0 || e.activation != plan::Activation::None)
         throw Error("pooling takes no epilogue");
+    const bool widen = needs_wide_sums(launch);
     plan::HeavyLaunch wanted = launch;
-    bool changed = false;
-    const auto fix = [&changed](plan::Operand& o) {
-        if (!is_half(o.dtype) && is_channels_last(o)) return;
-        o = dense_operand(o, plan::Order::ChannelsLast,
-                          is_half(o.dtype) ? DType::Float32 : o.dtype);
+    bool changed = widen;
+    const auto fix = [&](plan::Operand& o) {
+        if (!widen && is_channels_last(o)) return;
+        o = dense_operand(o, plan::Order::ChannelsLast, widen ? DType::Float32 : o.dtype);
         changed = true;
     };
     for (plan::Operand& o : wanted.operands)

@@ -111,7 +111,7 @@ HWY_INLINE bool is_narrow(const MaxWindow& g, int64_t lanes) {
 
 template <class T>
 void max_narrow_row(const MaxWindow& g, const T* x, T* y) {
-    const hn::ScalableTag<T> d;
+    const hn::ScalableTag<typename LaneOf<T>::type> d;
     const PartVector<decltype(d)> part{static_cast<std::size_t>(g.c)};
     const T* below = x + g.w * g.c;
     for (int64_t q = 0; q < g.ow; ++q, x += 2 * g.c, below += 2 * g.c, y += g.c) {
@@ -126,7 +126,7 @@ void max_narrow_row(const MaxWindow& g, const T* x, T* y) {
 
 template <class T>
 void max_grad_narrow_row(const MaxWindow& g, const T* x, const T* dy, T* dx) {
-    const hn::ScalableTag<T> d;
+    const hn::ScalableTag<typename LaneOf<T>::type> d;
     const PartVector<decltype(d)> part{static_cast<std::size_t>(g.c)};
     const int64_t down = g.w * g.c, c = g.c;
     for (int64_t q = 0; q < g.ow; ++q, x += 2 * c, dx += 2 * c, dy += c) {
@@ -150,7 +150,7 @@ void max_grad_narrow_row(const MaxWindow& g, const T* x, const T* dy, T* dx) {
 
 template <class T, class Index>
 void max_row(const MaxWindow& g, const T* x, int64_t oh, T* y_row) {
-    const hn::ScalableTag<T> d;
+    const hn::ScalableTag<typename LaneOf<T>::type> d;
     if (is_narrow(g, static_cast<int64_t>(hn::Lanes(d))))
         return max_narrow_row(g, x + 2 * oh * g.w * g.c, y_row);
     for (int64_t q = 0; q < g.ow; ++q) {
@@ -169,7 +169,7 @@ void max_row(const MaxWindow& g, const T* x, int64_t oh, T* y_row) {
 
 template <class T, class Index>
 void arg_max_row(const MaxWindow& g, const T* x, int64_t oh, Index* row) {
-    const hn::ScalableTag<T> d;
+    const hn::ScalableTag<typename LaneOf<T>::type> d;
     for (int64_t q = 0; q < g.ow; ++q) {
         const Window k = window_of(g, oh, q);
         Index* to = row + q * g.c;
@@ -188,14 +188,14 @@ void arg_max_row(const MaxWindow& g, const T* x, int64_t oh, Index* row) {
 template <class T, class Index>
 void max_grad_row(const MaxWindow& g, const T* dy, int64_t h, const Index* const* rows,
                   int64_t count, T* dx_row) {
-    const hn::ScalableTag<T> d;
+    const hn::ScalableTag<typename LaneOf<T>::type> d;
     const hn::Rebind<Index, decltype(d)> di;
     struct Source {
         const Index* taken;
         const T* dy;
         Index tap;
     };
-    constexpr int kMost = 9;
+    constexpr int kMost = kCoversAtOnce;
     Source sources[kMost];
     for (int64_t z = 0; z < g.w; ++z) {
         T* dx = dx_row + z * g.c;
@@ -230,7 +230,7 @@ void max_grad_row(const MaxWindow& g, const T* dy, int64_t h, const Index* const
 
 template <class T, class Index>
 void max_grad_apart_row(const MaxWindow& g, const T* x, const T* dy, int64_t oh, T* dx) {
-    const hn::ScalableTag<T> d;
+    const hn::ScalableTag<typename LaneOf<T>::type> d;
     if (is_narrow(g, static_cast<int64_t>(hn::Lanes(d)))) {
         const int64_t origin = 2 * oh * g.w * g.c;
         return max_grad_narrow_row(g, x + origin, dy + oh * g.ow * g.c, dx + origin);
@@ -267,8 +267,8 @@ void max_grad_apart_row(const MaxWindow& g, const T* x, const T* dy, int64_t oh,
 
 template <class T>
 void average_row(const T* x, int64_t w, int64_t channels, int64_t ow, int64_t h0, int64_t h1,
-                 const Ranges& columns, const T* scale, T* y_row) {
-    const hn::ScalableTag<T> d;
+                 const Ranges& columns, const typename LaneOf<T>::type* scale, T* y_row) {
+    const hn::ScalableTag<typename LaneOf<T>::type> d;
     for (int64_t q = 0; q < ow; ++q) {
         const int64_t z0 = columns.begin[q], z1 = columns.end[q];
         over_vectors(d, channels, [&](int64_t c, auto part) HWY_ATTR {
@@ -283,8 +283,8 @@ void average_row(const T* x, int64_t w, int64_t channels, int64_t ow, int64_t h0
 
 template <class T>
 void average_grad_row(const T* dy, int64_t w, int64_t channels, int64_t ow, int64_t r0, int64_t r1,
-                      const Ranges& columns, const T* scale, T* dx_row) {
-    const hn::ScalableTag<T> d;
+                      const Ranges& columns, const typename LaneOf<T>::type* scale, T* dx_row) {
+    const hn::ScalableTag<typename LaneOf<T>::type> d;
     for (int64_t z = 0; z < w; ++z) {
         const int64_t q0 = columns.out_begin[z], q1 = columns.out_end[z];
         over_vectors(d, channels, [&](int64_t c, auto part) HWY_ATTR {
@@ -298,23 +298,19 @@ void average_grad_row(const T* dy, int64_t w, int64_t channels, int64_t ow, int6
     }
 }
 
-void float_rows(PoolRows<float, std::int32_t>* rows) {
-    *rows = {max_row<float, std::int32_t>,
-             arg_max_row<float, std::int32_t>,
-             max_grad_row<float, std::int32_t>,
-             max_grad_apart_row<float, std::int32_t>,
-             average_row<float>,
-             average_grad_row<float>};
+template <class T, class A, class Index>
+void fill_rows(PoolRows<T, A, Index>* rows) {
+    *rows = {max_row<T, Index>,      arg_max_row<T, Index>,
+             max_grad_row<T, Index>, max_grad_apart_row<T, Index>,
+             average_row<T>,         average_grad_row<T>};
 }
 
-void double_rows(PoolRows<double, std::int64_t>* rows) {
+void float_rows(FloatPoolRows* rows) { fill_rows(rows); }
+void half_rows(HalfPoolRows* rows) { fill_rows(rows); }
+void bfloat_rows(BFloatPoolRows* rows) { fill_rows(rows); }
+void double_rows(DoublePoolRows* rows) {
 #if HWY_HAVE_FLOAT64
-    *rows = {max_row<double, std::int64_t>,
-             arg_max_row<double, std::int64_t>,
-             max_grad_row<double, std::int64_t>,
-             max_grad_apart_row<double, std::int64_t>,
-             average_row<double>,
-             average_grad_row<double>};
+    fill_rows(rows);
 #else
     *rows = {};
 #endif
@@ -328,20 +324,14 @@ HWY_AFTER_NAMESPACE();
 namespace pippin::cpu {
 
 HWY_EXPORT(float_rows);
+HWY_EXPORT(half_rows);
+HWY_EXPORT(bfloat_rows);
 HWY_EXPORT(double_rows);
 
-template <>
-PoolRows<float, std::int32_t> pool_rows() {
-    PoolRows<float, std::int32_t> rows;
-    HWY_DYNAMIC_DISPATCH(float_rows)(&rows);
-    return rows;
-}
-template <>
-PoolRows<double, std::int64_t> pool_rows() {
-    PoolRows<double, std::int64_t> rows;
-    HWY_DYNAMIC_DISPATCH(double_rows)(&rows);
-    return rows;
-}
+void get_pool_rows(FloatPoolRows* rows) { HWY_DYNAMIC_DISPATCH(float_rows)(rows); }
+void get_pool_rows(HalfPoolRows* rows) { HWY_DYNAMIC_DISPATCH(half_rows)(rows); }
+void get_pool_rows(BFloatPoolRows* rows) { HWY_DYNAMIC_DISPATCH(bfloat_rows)(rows); }
+void get_pool_rows(DoublePoolRows* rows) { HWY_DYNAMIC_DISPATCH(double_rows)(rows); }
 
 }  // namespace pippin::cpu
 #endif

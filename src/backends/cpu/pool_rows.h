@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "pippin/dtype.h"
+
 namespace pippin::cpu {
 
 /// What windows cover along one dim: outputs' input ranges, and inputs' output ranges.
@@ -34,8 +36,12 @@ struct MaxWindow {
     const Covers *row_covers, *column_covers;  ///< of each input row and column
 };
 
-/// The functions of this machine's instruction set. Index is the signed integer of T's size.
-template <class T, class Index>
+/// A gradient adds up this many windows before it stores its sum; a half type would round it then.
+inline constexpr int kCoversAtOnce = 25;
+
+/// The functions of this machine's instruction set, for elements of type T computed in A. Index is
+/// the signed integer of A's size.
+template <class T, class A, class Index>
 struct PoolRows {
     /// y's row `oh`.
     void (*max)(const MaxWindow& g, const T* x, std::int64_t oh, T* y_row);
@@ -48,19 +54,22 @@ struct PoolRows {
     void (*max_grad_apart)(const MaxWindow& g, const T* x, const T* dy, std::int64_t oh, T* dx);
     /// y's row: sums over x's rows [h0, h1) and the columns, times scale[column].
     void (*average)(const T* x, std::int64_t w, std::int64_t c, std::int64_t ow, std::int64_t h0,
-                    std::int64_t h1, const Ranges& columns, const T* scale, T* y_row);
+                    std::int64_t h1, const Ranges& columns, const A* scale, T* y_row);
     /// dx's row: sums over dy's rows [r0, r1) and the columns that cover a point, each times
     /// scale[row * ow + column].
     void (*average_grad)(const T* dy, std::int64_t w, std::int64_t c, std::int64_t ow,
-                         std::int64_t r0, std::int64_t r1, const Ranges& columns, const T* scale,
+                         std::int64_t r0, std::int64_t r1, const Ranges& columns, const A* scale,
                          T* dx_row);
 };
 
-template <class T, class Index>
-PoolRows<T, Index> pool_rows();
-template <>
-PoolRows<float, std::int32_t> pool_rows();
-template <>
-PoolRows<double, std::int64_t> pool_rows();
+using FloatPoolRows = PoolRows<float, float, std::int32_t>;
+using HalfPoolRows = PoolRows<Half, float, std::int32_t>;
+using BFloatPoolRows = PoolRows<BFloat, float, std::int32_t>;
+using DoublePoolRows = PoolRows<double, double, std::int64_t>;
+
+void get_pool_rows(FloatPoolRows* rows);
+void get_pool_rows(HalfPoolRows* rows);
+void get_pool_rows(BFloatPoolRows* rows);
+void get_pool_rows(DoublePoolRows* rows);
 
 }  // namespace pippin::cpu

@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <numeric>
 
+#include "backends/cpu/program_functions.h"
 #include "backends/cpu/threads.h"
-#include "pippin/error.h"
 
 namespace pippin::cpu {
 
 namespace {
 
+using std::int64_t;
+
 struct Loop {
-    std::int64_t extent, from, to;  ///< strides in elements
+    int64_t extent, from, to;  ///< strides in elements
 };
 
 // The dims in the target's memory order, outermost first, merged where both views allow it.
@@ -39,105 +41,81 @@ int plan_loops(const plan::Operand& from, const plan::Operand& to, Loop* loops) 
     return count;
 }
 
-template <class To, class From>
-To convert(From v) {
-    if constexpr (std::is_same_v<To, From>)
-        return v;
-    else if constexpr (std::is_same_v<To, double>)
-        return static_cast<double>(static_cast<float>(v));
-    else if constexpr (std::is_same_v<From, double>)
-        return To(static_cast<float>(v));
-    else
-        return To(static_cast<float>(v));
-}
+// Part of a line of elements, in pieces that fit into the nearest cache where they must be gathered
+// or scattered around their conversion.
+class Line {
+  public:
+    Line(const plan::Operand& from, const plan::Operand& to, const Loop& loop)
+        : from_size_(static_cast<int64_t>(size_of(from.dtype))),
+          to_size_(static_cast<int64_t>(size_of(to.dtype))),
+          from_(loop.from),
+          to_(loop.to),
+          gather_(find_copy(size_of(from.dtype))),
+          scatter_(find_copy(size_of(to.dtype))) {
+        if (from.dtype != to.dtype) convert_ = find_convert(from.dtype, to.dtype);
+    }
 
-template <class From, class To>
-void copy_loops(const Loop* loops, int count, const From* source, To* target) {
-    const Loop inner = loops[count - 1];
-    std::int64_t rows = 1;
-    for (int i = 0; i + 1 < count; ++i)
-        rows *= loops[i].extent;
-    const auto copy_row = [inner](const From* s, To* t, std::int64_t begin, std::int64_t end) {
-        if (inner.from == 1 && inner.to == 1)
-            for (std::int64_t i = begin; i < end; ++i)
-                t[i] = convert<To>(s[i]);
+    void run(const char* source, char* target, int64_t begin, int64_t end) const {
+        source += begin * from_ * from_size_;
+        target += begin * to_ * to_size_;
+        const int64_t count = end - begin;
+        if (!convert_)
+            gather_(target, {0, to_}, source, {0, from_}, 1, static_cast<std::size_t>(count));
+        else if (from_ == 1 && to_ == 1)
+            convert_(target, source, nullptr, nullptr, static_cast<std::size_t>(count));
         else
-            for (std::int64_t i = begin; i < end; ++i)
-                t[i * inner.to] = convert<To>(s[i * inner.from]);
-    };
-    const std::int64_t work = rows * inner.extent;
-    if (rows == 1) {
-        parallel_ranges(inner.extent, work, [&](std::int64_t b, std::int64_t e, int) {
-            copy_row(source, target, b, e);
-        });
-        return;
+            pieces(source, target, count);
     }
-    parallel_ranges(rows, work, [&](std::int64_t begin, std::int64_t end, int) {
-        for (std::int64_t r = begin; r < end; ++r) {
-            std::int64_t rest = r, s = 0, t = 0;
-            for (int i = count - 2; i >= 0; --i) {
-                const std::int64_t at = rest % loops[i].extent;
-                rest /= loops[i].extent;
-                s += at * loops[i].from;
-                t += at * loops[i].to;
-            }
-            copy_row(source + s, target + t, 0, inner.extent);
-        }
-    });
-}
 
-template <class From>
-void copy_from(DType to, const Loop* loops, int count, const From* source, void* target) {
-    switch (to) {
-        case DType::Float16:
-            return copy_loops(loops, count, source, static_cast<Half*>(target));
-        case DType::BFloat16:
-            return copy_loops(loops, count, source, static_cast<BFloat*>(target));
-        case DType::Float32:
-            return copy_loops(loops, count, source, static_cast<float*>(target));
-        case DType::Float64:
-            return copy_loops(loops, count, source, static_cast<double*>(target));
-        default:
-            throw Error("the CPU cannot convert to this dtype here");
+  private:
+    void pieces(const char* source, char* target, int64_t count) const {
+        constexpr int64_t kPiece = 512;
+        alignas(64) char gathered[kPiece * 8], converted[kPiece * 8];
+        for (int64_t i = 0; i < count; i += kPiece) {
+            const auto n = static_cast<std::size_t>(std::min(kPiece, count - i));
+            gather_(gathered, {0, 1}, source + i * from_ * from_size_, {0, from_}, 1, n);
+            convert_(converted, gathered, nullptr, nullptr, n);
+            scatter_(target + i * to_ * to_size_, {0, to_}, converted, {0, 1}, 1, n);
+        }
     }
-}
+
+    int64_t from_size_, to_size_, from_, to_;
+    Copy2 gather_, scatter_;
+    Fn convert_ = nullptr;
+};
 
 }  // namespace
 
 void copy_strided(const plan::Operand& from, const void* source, const plan::Operand& to,
                   void* target) {
-    if (to.shape.numel() == 0) return;
+    const int64_t work = to.shape.numel();
+    if (work == 0) return;
     std::array<Loop, 8> loops;
     const int count = plan_loops(from, to, loops.data());
-    const Loop* l = loops.data();
-    if (from.dtype == to.dtype) {
-        switch (size_of(to.dtype)) {
-            case 1:
-                return copy_loops(l, count, static_cast<const std::uint8_t*>(source),
-                                  static_cast<std::uint8_t*>(target));
-            case 2:
-                return copy_loops(l, count, static_cast<const std::uint16_t*>(source),
-                                  static_cast<std::uint16_t*>(target));
-            case 4:
-                return copy_loops(l, count, static_cast<const std::uint32_t*>(source),
-                                  static_cast<std::uint32_t*>(target));
-            default:
-                return copy_loops(l, count, static_cast<const std::uint64_t*>(source),
-                                  static_cast<std::uint64_t*>(target));
+    const Loop inner = loops[static_cast<std::size_t>(count - 1)];
+    const Line line(from, to, inner);
+    const char* s = static_cast<const char*>(source);
+    char* t = static_cast<char*>(target);
+    if (count == 1) {
+        parallel_ranges(work, work,
+                        [&](int64_t begin, int64_t end, int) { line.run(s, t, begin, end); });
+        return;
+    }
+    const auto from_size = static_cast<int64_t>(size_of(from.dtype));
+    const auto to_size = static_cast<int64_t>(size_of(to.dtype));
+    parallel_ranges(work / inner.extent, work, [&](int64_t begin, int64_t end, int) {
+        for (int64_t r = begin; r < end; ++r) {
+            int64_t rest = r, s_at = 0, t_at = 0;
+            for (int i = count - 2; i >= 0; --i) {
+                const Loop& l = loops[static_cast<std::size_t>(i)];
+                const int64_t at = rest % l.extent;
+                rest /= l.extent;
+                s_at += at * l.from;
+                t_at += at * l.to;
+            }
+            line.run(s + s_at * from_size, t + t_at * to_size, 0, inner.extent);
         }
-    }
-    switch (from.dtype) {
-        case DType::Float16:
-            return copy_from(to.dtype, l, count, static_cast<const Half*>(source), target);
-        case DType::BFloat16:
-            return copy_from(to.dtype, l, count, static_cast<const BFloat*>(source), target);
-        case DType::Float32:
-            return copy_from(to.dtype, l, count, static_cast<const float*>(source), target);
-        case DType::Float64:
-            return copy_from(to.dtype, l, count, static_cast<const double*>(source), target);
-        default:
-            throw Error("the CPU cannot convert from this dtype here");
-    }
+    });
 }
 
 }  // namespace pippin::cpu

@@ -5,7 +5,7 @@
 
 namespace pippin::cpu {
 
-/// Both views have one shape. Floating dtypes convert into each other; any other dtype only into
+/// Both views have one shape.
 /// itself.
 void copy_strided(const plan::Operand& from, const void* source, const plan::Operand& to,
                   void* target);

@@ -1,0 +1,59 @@
+#include "backends/cpu/conv_product.h"
+
+#include "graph/ops/records.h"
+
+namespace pippin::cpu {
+
+namespace {
+
+class Product : public HeavyKernel {
+  public:
+    Product(std::unique_ptr<HeavyKernel> product, bool swapped)
+        : product_(std::move(product)), swapped_(swapped) {
+        scratch_bytes = product_->scratch_bytes;
+    }
+    void run(void* const* operands, void* output) override {
+        product_->scratch = scratch;
+        void* const exchanged[] = {operands[1], operands[0]};
+        product_->run(swapped_ ? exchanged : operands, output);
+    }
+
+  private:
+    std::unique_ptr<HeavyKernel> product_;
+    bool swapped_;
+};
+
+plan::Operand matrix(const plan::Operand& like, std::int64_t rows, std::int64_t columns) {
+    plan::Operand m = like;
+    m.shape = {rows, columns};
+    m.strides = {columns, 1};
+    return m;
+}
+
+}  // namespace
+
+std::unique_ptr<HeavyKernel> make_conv_product(const plan::HeavyLaunch& l, const ConvGeometry& g) {
+    const bool plain = g.kh == 1 && g.kw == 1 && g.groups == 1 && g.stride[0] == 1 &&
+                       g.stride[1] == 1 && g.pad[0] == 0 && g.pad[1] == 0;
+    if (!plain || l.op == &graph::ops::kConv2d) return nullptr;
+    // Measured with oneDNN 2.6 (bench/heavy): for halves always faster; for float32 where vectors
+    // of input channels or of pixels are few, and the same elsewhere.
+    if (!is_half(l.output.dtype) && g.ci > 64 && g.h * g.w > 64) return nullptr;
+
+    const std::int64_t pixels = g.n * g.h * g.w;
+    plan::HeavyLaunch p;
+    p.op = &graph::ops::kMatmul;
+    const bool weights = l.op == &graph::ops::kConv2dGradWeight;
+    if (weights) {
+        p.attrs.i = {1, 0};
+        p.operands = {matrix(l.operands[1], pixels, g.co), matrix(l.operands[0], pixels, g.ci)};
+        p.output = matrix(l.output, g.co, g.ci);
+    } else {
+        p.attrs.i = {0, 0};
+        p.operands = {matrix(l.operands[0], pixels, g.co), matrix(l.operands[1], g.co, g.ci)};
+        p.output = matrix(l.output, pixels, g.ci);
+    }
+    return std::make_unique<Product>(make_matmul(p), weights);
+}
+
+}  // namespace pippin::cpu
