@@ -323,14 +323,14 @@ Tensor leaky_relu(const Operand& x, double slope) {
 }
 Tensor gelu(const Operand& x, Gelu kind) {
     return float_unary(x, [&](const NodePtr& n) {
-        NodePtr inner;
         if (kind == Gelu::Erf) {
-            inner = g::erf(g::mul_scalar(n, std::numbers::sqrt2 / 2));
-        } else {
-            const NodePtr cubic = g::mul_scalar(g::mul(g::mul(n, n), n), 0.044715);
-            inner = g::tanh(g::mul_scalar(g::add(n, cubic), std::sqrt(2 / std::numbers::pi)));
+            const NodePtr inner = g::erf(g::mul_scalar(n, std::numbers::sqrt2 / 2));
+            return g::mul(g::mul_scalar(n, 0.5), g::add_scalar(inner, 1));
         }
-        return g::mul(g::mul_scalar(n, 0.5), g::add_scalar(inner, 1));
+        // (1 + tanh(u)) / 2 = sigmoid(2u), without the cancellation far from zero.
+        const NodePtr cubic = g::mul_scalar(g::mul(g::mul(n, n), n), 0.044715);
+        const NodePtr u2 = g::mul_scalar(g::add(n, cubic), 2 * std::sqrt(2 / std::numbers::pi));
+        return g::mul(n, g::sigmoid(u2));
     });
 }
 Tensor silu(const Operand& x) {
