@@ -124,7 +124,9 @@ int main(int argc, char** argv) {
     app.add_option("--epochs", args.epochs)->check(CLI::PositiveNumber);
     app.add_option("--batch_size", args.batch_size)->check(CLI::PositiveNumber);
     app.add_option("--image_size", args.image_size)->check(CLI::PositiveNumber);
-    app.add_option("--lr", args.lr, "highest learning rate of the one-cycle schedule");
+    app.add_option(
+        "--lr", args.lr,
+        "highest learning rate of the one-cycle schedule; without --weights rather 2e-3");
     app.add_option("--seed", args.seed);
     app.add_option("--model", args.model,
                    "one of resnet18, resnet34, resnet50, resnet101, resnet152");

@@ -8,6 +8,7 @@
 #include "cli/process.h"
 #include "pippin/data.h"
 #include "pippin/io.h"
+#include "pippin/models.h"
 
 namespace pippin {
 namespace {
@@ -150,6 +151,20 @@ TEST_F(Examples, CvExampleLearnsFromJpegs) {
     ASSERT_EQ(o.code, 0) << o.output;
     EXPECT_TRUE(o.has("precision bfloat16")) << o.output;
     EXPECT_TRUE(o.has("epoch 0: ")) << o.output;
+}
+
+TEST_F(Examples, CvExampleTrainsTheClassifierOfPretrainedWeights) {
+    write_jpegs(folder.path / "images", 20);
+    const std::string weights = (folder.path / "pretrained.safetensors").string();
+    io::save_safetensors(weights, models::resnet18(5)->state_dict());  // another number of classes
+    const std::string common = "--data_dir " + (folder.path / "images").string() +
+                               " --image_size 32 --batch_size 8 --epochs 1 --weights " + weights;
+    Outcome o = run("cv_example", common + " --model resnet18");
+    EXPECT_EQ(o.code, 0) << o.output;
+    EXPECT_TRUE(o.has("epoch 0: ")) << o.output;
+    o = run("cv_example", common + " --model resnet34");
+    EXPECT_EQ(o.code, 1);
+    EXPECT_TRUE(o.has("missing: \"layer1.2.conv1.weight\"")) << o.output;
 }
 
 // A hundred pictures of clothes, as make_image_folder writes them, through the launcher.
