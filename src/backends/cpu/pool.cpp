@@ -233,6 +233,16 @@ Spans adaptive_spans(int64_t extent, int64_t outputs) {
 struct AverageShape {
     int64_t n, c, h, w, oh, ow;
     Spans rows, columns;
+
+    /// Windows of 2 x 2 side by side that cover x.
+    bool in_pairs() const {
+        bool pairs = h == 2 * oh && w == 2 * ow;
+        for (const Spans* s : {&rows, &columns})
+            for (std::size_t i = 0; i < s->begin.size(); ++i)
+                pairs = pairs && s->begin[i] == 2 * static_cast<int64_t>(i) &&
+                        s->end[i] == s->begin[i] + 2 && s->count[i] == 2;
+        return pairs;
+    }
 };
 
 AverageShape average_shape(const plan::HeavyLaunch& l, bool is_grad) {
@@ -274,6 +284,10 @@ class AvgPool : public HeavyKernel {
         const int64_t image = s_.h * s_.w * s_.c, row = s_.ow * s_.c;
         parallel_ranges(s_.n * s_.oh, s_.n * image, [&](int64_t begin, int64_t end, int) {
             for (int64_t i = begin; i < end; ++i) {
+                if (pairs_) {
+                    rows_.average_pairs(x + i * 2 * s_.w * s_.c, s_.c, s_.ow, y + i * row);
+                    continue;
+                }
                 const auto r = static_cast<std::size_t>(i % s_.oh);
                 rows_.average(x + i / s_.oh * image, s_.w, s_.c, s_.ow, s_.rows.begin[r],
                               s_.rows.end[r], s_.columns.ranges(),
@@ -285,6 +299,7 @@ class AvgPool : public HeavyKernel {
   private:
     AverageShape s_;
     std::vector<A> scale_;
+    bool pairs_ = s_.in_pairs();
     PoolRows<T, A, Index> rows_ = rows_for<T, A, Index>();
 };
 
@@ -298,6 +313,13 @@ class AvgPoolGrad : public HeavyKernel {
         const T* dy = static_cast<const T*>(operands[0]);
         T* dx = static_cast<T*>(output);
         const int64_t image = s_.oh * s_.ow * s_.c, row = s_.w * s_.c;
+        if (pairs_) {
+            parallel_ranges(s_.n * s_.oh, s_.n * s_.h * row, [&](int64_t begin, int64_t end, int) {
+                for (int64_t i = begin; i < end; ++i)
+                    rows_.average_grad_pairs(dy + i * s_.ow * s_.c, s_.c, s_.ow, dx + i * 2 * row);
+            });
+            return;
+        }
         parallel_ranges(s_.n * s_.h, s_.n * s_.h * row, [&](int64_t begin, int64_t end, int) {
             for (int64_t i = begin; i < end; ++i) {
                 const auto h = static_cast<std::size_t>(i % s_.h);
@@ -311,6 +333,7 @@ class AvgPoolGrad : public HeavyKernel {
   private:
     AverageShape s_;
     std::vector<A> scale_;
+    bool pairs_ = s_.in_pairs();
     PoolRows<T, A, Index> rows_ = rows_for<T, A, Index>();
 };
 

@@ -298,11 +298,43 @@ void average_grad_row(const T* dy, int64_t w, int64_t channels, int64_t ow, int6
     }
 }
 
+// One vector at a time through a whole row, for few channels are the usual case here.
+template <class T>
+void average_pairs_row(const T* x, int64_t channels, int64_t ow, T* y_row) {
+    const hn::ScalableTag<typename LaneOf<T>::type> d;
+    over_vectors(d, channels, [&](int64_t c, auto part) HWY_ATTR {
+        const T *above = x + c, *below = above + 2 * ow * channels;
+        T* y = y_row + c;
+        for (int64_t q = 0; q < ow; ++q) {
+            const auto top = hn::Add(part.load(above), part.load(above + channels));
+            const auto sum = hn::Add(hn::Add(top, part.load(below)), part.load(below + channels));
+            part.store(hn::Mul(sum, hn::Set(d, 0.25f)), y);
+            above += 2 * channels, below += 2 * channels, y += channels;
+        }
+    });
+}
+
+template <class T>
+void average_grad_pairs_row(const T* dy_row, int64_t channels, int64_t ow, T* dx) {
+    const hn::ScalableTag<typename LaneOf<T>::type> d;
+    over_vectors(d, channels, [&](int64_t c, auto part) HWY_ATTR {
+        const T* dy = dy_row + c;
+        T *above = dx + c, *below = above + 2 * ow * channels;
+        for (int64_t q = 0; q < ow; ++q) {
+            const auto v = hn::Mul(part.load(dy), hn::Set(d, 0.25f));
+            part.store(v, above), part.store(v, above + channels);
+            part.store(v, below), part.store(v, below + channels);
+            above += 2 * channels, below += 2 * channels, dy += channels;
+        }
+    });
+}
+
 template <class T, class A, class Index>
 void fill_rows(PoolRows<T, A, Index>* rows) {
     *rows = {max_row<T, Index>,      arg_max_row<T, Index>,
              max_grad_row<T, Index>, max_grad_apart_row<T, Index>,
-             average_row<T>,         average_grad_row<T>};
+             average_row<T>,         average_grad_row<T>,
+             average_pairs_row<T>,   average_grad_pairs_row<T>};
 }
 
 void float_rows(FloatPoolRows* rows) { fill_rows(rows); }

@@ -60,6 +60,10 @@ struct PoolRows {
     void (*average_grad)(const T* dy, std::int64_t w, std::int64_t c, std::int64_t ow,
                          std::int64_t r0, std::int64_t r1, const Ranges& columns, const A* scale,
                          T* dx_row);
+    /// Windows of 2 x 2 side by side that cover x: y's row from the two rows at x, and the two rows
+    /// of dx that dy's row gives.
+    void (*average_pairs)(const T* x, std::int64_t c, std::int64_t ow, T* y_row);
+    void (*average_grad_pairs)(const T* dy_row, std::int64_t c, std::int64_t ow, T* dx);
 };
 
 using FloatPoolRows = PoolRows<float, float, std::int32_t>;
