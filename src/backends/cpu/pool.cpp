@@ -151,6 +151,12 @@ class MaxPoolGrad : public HeavyKernel {
         rows_.max_grad_apart(tables_.window, x, dy, r, dx);
     }
 
+    // The first output row whose window reaches input row h or a later one.
+    int64_t first_window(int64_t h) const {
+        const int64_t least = h + g_.pad[0] - (g_.kernel[0] - 1) * g_.dilation[0];
+        return least <= 0 ? 0 : (least + g_.stride[0] - 1) / g_.stride[0];
+    }
+
     void overlapping(const T* x, const T* dy, T* dx, int64_t begin, int64_t end, int band) const {
         std::vector<Index*> ring(static_cast<std::size_t>(kept_));
         for (std::size_t k = 0; k < ring.size(); ++k)
@@ -160,14 +166,13 @@ class MaxPoolGrad : public HeavyKernel {
         int64_t image = -1, known = 0;  // output rows below `known` were found
         for (int64_t i = begin; i < end; ++i) {
             const int64_t n = i / g_.h, h = i % g_.h;
-            if (n != image) image = n, known = 0;
+            if (n != image) image = n, known = first_window(h);
             const Covers covers = tables_.window.row_covers[h];
-            if (covers.begin < covers.end) {
-                known = std::max(known, covers.begin->output);
+            // All in turn: with dilation a later row may need an output row that this one does not.
+            if (covers.begin < covers.end)
                 for (; known <= (covers.end - 1)->output; ++known)
                     rows_.arg_max(tables_.window, x + n * x_image_, known,
                                   ring[static_cast<std::size_t>(known % kept_)]);
-            }
             rows_.max_grad(tables_.window, dy + n * y_image_, h, ring.data(), kept_,
                            dx + i * g_.w * g_.c);
         }
