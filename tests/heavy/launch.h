@@ -165,7 +165,7 @@ struct Trial {
         Data out(l.output.dtype, l.output.shape, order);
         // Garbage, twice: neither the result nor scratch may be taken for zero.
         for (int repeat = 0; repeat < 2; ++repeat) {
-            std::memset(out.memory.data(), 0xff, out.memory.size() * 8);
+            if (!out.memory.empty()) std::memset(out.memory.data(), 0xff, out.memory.size() * 8);
             if (!scratch.empty()) std::memset(scratch.data(), 0xff, scratch.size() * 8);
             kernel->run(operands.data(), out.bytes());
         }
