@@ -50,8 +50,11 @@ constexpr std::size_t kLargePage = std::size_t{2} << 20;
 std::size_t alignment_of(std::size_t bytes) { return bytes >= kLargePage ? kLargePage : 64; }
 }  // namespace
 
+// Library kernels may load whole vectors at a block's end, never using what lies beyond it.
+constexpr std::size_t kBeyond = 128;
+
 void* allocate_pages(std::size_t bytes) {
-    void* data = ::operator new(bytes, std::align_val_t(alignment_of(bytes)), std::nothrow);
+    void* data = ::operator new(bytes + kBeyond, std::align_val_t(alignment_of(bytes)), std::nothrow);
 #if defined(__linux__)
     // A hint; a kernel without large pages refuses it, and nothing is lost.
     if (data && bytes >= kLargePage) madvise(data, bytes, MADV_HUGEPAGE);
