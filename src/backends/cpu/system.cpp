@@ -1,5 +1,6 @@
 #include "backends/cpu/system.h"
 
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <new>
@@ -54,7 +55,9 @@ std::size_t alignment_of(std::size_t bytes) { return bytes >= kLargePage ? kLarg
 constexpr std::size_t kBeyond = 128;
 
 void* allocate_pages(std::size_t bytes) {
-    void* data = ::operator new(bytes + kBeyond, std::align_val_t(alignment_of(bytes)), std::nothrow);
+    if (bytes > PTRDIFF_MAX - kBeyond) return nullptr;
+    void* data =
+        ::operator new(bytes + kBeyond, std::align_val_t(alignment_of(bytes)), std::nothrow);
 #if defined(__linux__)
     // A hint; a kernel without large pages refuses it, and nothing is lost.
     if (data && bytes >= kLargePage) madvise(data, bytes, MADV_HUGEPAGE);
