@@ -95,8 +95,8 @@ struct SigmoidOp {
 PIPPIN_RUN2(AddOp, static_cast<T>(static_cast<W<T>>(a) + static_cast<W<T>>(b)));
 PIPPIN_RUN2(SubOp, static_cast<T>(static_cast<W<T>>(a) - static_cast<W<T>>(b)));
 PIPPIN_RUN2(MulOp, static_cast<T>(static_cast<W<T>>(a) * static_cast<W<T>>(b)));
-PIPPIN_RUN2(MaximumOp, (a > b) | (a != a) ? a : b);
-PIPPIN_RUN2(MinimumOp, (a < b) | (a != a) ? a : b);
+PIPPIN_RUN2(MaximumOp, ((a > b) | (a != a)) ? a : b);
+PIPPIN_RUN2(MinimumOp, ((a < b) | (a != a)) ? a : b);
 PIPPIN_RUN2(EqOp, static_cast<Byte>(a == b));
 PIPPIN_RUN2(NeOp, static_cast<Byte>(a != b));
 PIPPIN_RUN2(LtOp, static_cast<Byte>(a < b));

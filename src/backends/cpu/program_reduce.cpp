@@ -74,7 +74,7 @@ struct Max {
     }
     template <class R>
     HWY_INLINE static R run(R a, R b) {
-        return (a > b) | (a != a) ? a : b;
+        return ((a > b) | (a != a)) ? a : b;
     }
     template <class R>
     HWY_INLINE static bool better(R b, R a) {  // b, later in order, takes a's place
@@ -98,7 +98,7 @@ struct Min {
     }
     template <class R>
     HWY_INLINE static R run(R a, R b) {
-        return (a < b) | (a != a) ? a : b;
+        return ((a < b) | (a != a)) ? a : b;
     }
     template <class R>
     HWY_INLINE static bool better(R b, R a) {

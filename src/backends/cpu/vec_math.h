@@ -22,7 +22,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // below rely on; elsewhere NaN is put back at the end.
 template <class V>
 HWY_INLINE V keep_nan(V x, V result) {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSSE3
     (void)x;
     return result;
 #else
