@@ -344,8 +344,17 @@ BENCHMARK_CAPTURE(unary, rsqrt, Opcode::Rsqrt);
 BENCHMARK_CAPTURE(unary, relu, Opcode::Relu);
 BENCHMARK(relu_backward)->Arg(16384)->Arg(4 << 20);
 BENCHMARK(batch_norm_statistics)->Args({50176, 64})->Args({50176, 6})->Args({3136, 512});
-BENCHMARK(batch_norm_apply_relu)->Args({50176, 64})->Args({50176, 6});
-BENCHMARK(batch_norm_backward_sums)->Args({50176, 64});
+BENCHMARK(batch_norm_apply_relu)
+    ->Args({50176, 64})
+    ->Args({50176, 6})
+    ->Args({3136, 64})
+    ->Args({784, 256})
+    ->Args({196, 1024});
+BENCHMARK(batch_norm_backward_sums)
+    ->Args({50176, 64})
+    ->Args({3136, 64})
+    ->Args({784, 256})
+    ->Args({196, 1024});
 BENCHMARK(softmax)->Args({64, 10})->Args({64, 1000})->Args({1536, 128})->Args({64, 30522});
 BENCHMARK(layer_norm)->Args({4096, 768});
 BENCHMARK(sum_all)->Arg(16384)->Arg(10 << 20);

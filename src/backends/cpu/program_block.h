@@ -75,6 +75,12 @@ struct BlockProgram {
     // code
     std::vector<Step> once, setup, row, block;
     std::vector<Direct> setup_direct, row_direct, block_direct;
+    /// The piece of a column value, computed for all columns, that a line's block needs.
+    struct Window {
+        std::int16_t slot, from;
+        std::uint8_t element;
+    };
+    std::vector<Window> windows;
     struct Constant {
         std::int16_t slot;
         std::uint64_t bits;
@@ -103,7 +109,8 @@ struct BlockProgram {
 
     std::vector<std::size_t> slot_offsets;  ///< into scratch; kNowhere for pointers
     std::size_t scratch_bytes = 0;
-    std::int64_t cost = 1;  ///< steps an element goes through
+    std::size_t column_bytes = 0;  ///< of these, what holds one value a column
+    std::int64_t cost = 1;         ///< steps an element goes through
     static constexpr std::size_t kNowhere = ~std::size_t{0};
 
     /// Blocks of a space with that many columns.

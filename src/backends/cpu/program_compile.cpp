@@ -22,7 +22,7 @@ BlockProgram::BlockProgram(const Part& part, bool batched) {
         Code code = emit(compiled, values);
         place_stores(compiled, code, part);
         allocate_registers(compiled, code);
-        const bool fits = compiled.scratch_bytes <= kScratchGoal;
+        const bool fits = compiled.scratch_bytes - compiled.column_bytes <= kScratchGoal;
         const bool fixed = compiled.tile && compiled.block_rows == 1;
         if (fits || fixed || elements <= kFewestElements) {
             *this = std::move(compiled);

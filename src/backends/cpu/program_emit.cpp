@@ -167,6 +167,7 @@ class Emitter {
             add(Section::Setup, call(find_splat(element), Count::Full, out, from));
             return expanded_[n] = out;
         }
+        if (c == kColumn && v_.one_row) return expanded_[n] = window(from, element);
         const bool by_rows = c == kRow;
         if (by_rows && v_.one_row) {
             const std::int16_t out = new_slot(element, Count::Full, false);
@@ -180,6 +181,14 @@ class Emitter {
         s.copy = find_copy(element);
         add(by_rows ? Section::Block : Section::Setup, s);
         return expanded_[n] = s.out;
+    }
+
+    // All columns' values where a block is one row, or a piece of it.
+    std::int16_t window(std::int16_t from, std::size_t element) {
+        if (p_.columns <= p_.block_columns) return from;
+        const std::int16_t slot = new_slot(0, Count::Full, true);
+        p_.windows.push_back({slot, from, static_cast<std::uint8_t>(element)});
+        return slot;
     }
 
     // Whether a value of class `from` is a single one in a computation of class `to`.

@@ -147,6 +147,8 @@ void Frame::run(std::int64_t unit) {
         for (const auto& d : p_.block_direct) {
             reg_[d.slot] = base_[d.view] + (row_offset_[d.view] + column_) * d.element;
         }
+        for (const auto& w : p_.windows)
+            reg_[w.slot] = static_cast<std::byte*>(reg_[w.from]) + column_ * w.element;
     }
     execute(p_.block);
 }
@@ -208,8 +210,9 @@ void Frame::copy_view(const Step& s, void* dense, bool gather) {
             s.copy(out, outside, in, packed, static_cast<std::size_t>(n), columns);
     };
     if (!p_.tile) {
-        const bool in_row = varies_rows || varies_columns;
-        piece(0, 1, in_row ? row_offset_[s.aux] + (varies_columns ? column_ * v.column : 0) : 0, 0);
+        piece(0, 1,
+              (varies_rows ? row_offset_[s.aux] : 0) + (varies_columns ? column_ * v.column : 0),
+              0);
     } else if (!varies_rows) {
         piece(0, 1, 0, 0);
     } else if (v.is_linear) {
@@ -250,8 +253,7 @@ void Frame::execute_other(const Step& s) {
             auto* out = static_cast<std::int64_t*>(reg_[s.out]);
             const std::int64_t origin = v.offset + (moved_ ? moved_[s.aux] : 0);
             if (!p_.tile) {
-                const std::int64_t at =
-                    varies_rows || varies_columns ? row_offset_[s.aux] + column_ * v.column : 0;
+                const std::int64_t at = (varies_rows ? row_offset_[s.aux] : 0) + column_ * v.column;
                 iota2(out, origin + at, {0, v.column}, 1, n);
             } else if (v.is_linear || !varies_rows) {
                 iota2(out, origin + (varies_rows ? row_ * v.linear : 0), {v.linear, v.column},

@@ -29,7 +29,7 @@ std::size_t bytes_of(const BlockProgram& p, const Slot& s) {
     const std::int64_t rows = p.tile ? p.block_rows : 1;
     std::int64_t n = 1;
     if (s.count == Count::Rows) n = rows;
-    if (s.count == Count::Columns) n = p.block_columns;
+    if (s.count == Count::Columns) n = p.tile ? p.block_columns : p.columns;
     if (s.count == Count::Full) n = rows * p.block_columns;
     // some room behind, and no two registers at the same place of a page
     return (static_cast<std::size_t>(n) * s.element + 63) / 64 * 64 + 64;
@@ -118,6 +118,9 @@ void allocate_registers(BlockProgram& p, const Code& code) {
     for (std::size_t s = 0; s < n; ++s)
         if (code.slots[s].element != 0 && code.slots[s].persistent)
             p.slot_offsets[s] = scratch.take(bytes_of(p, code.slots[s]));
+    p.column_bytes = 0;
+    for (const Slot& s : code.slots)
+        if (s.element != 0 && s.count == Count::Columns) p.column_bytes += bytes_of(p, s);
 
     std::vector<std::size_t> last(n, 0);
     for (std::size_t k = 0; k < p.block.size(); ++k)

@@ -11,7 +11,8 @@ using plan::Opcode;
 
 namespace {
 constexpr std::int64_t kMostColumns = 256;  // of a block of columns to reduce
-}
+constexpr std::int64_t kMostKept = 8192;    // columns whose values are kept from row to row
+}  // namespace
 
 Values::Values(BlockProgram& program, const Part& of, bool batched, std::int64_t block_elements)
     : part(of), body(of.body), p_(program), elements(block_elements) {
@@ -55,6 +56,7 @@ void Values::geometry() {
         p_.block_columns = elements;
     }
     one_row = !p_.tile || p_.block_rows == 1;
+    keeps_columns = !one_row || (!p_.dynamic && p_.row_count > 1 && columns <= kMostKept);
 }
 
 void Values::views() {
@@ -150,8 +152,7 @@ void Values::classify() {
                 constant = constant && constants[v];
             }
         }
-        // With one row at a time a column's value is as good as a full one.
-        if (one_row && (c & kColumn)) c = kFull;
+        if (!keeps_columns && (c & kColumn)) c = kFull;
         classes[n] = c;
         constants[n] = constant;
     }

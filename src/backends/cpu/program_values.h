@@ -25,6 +25,7 @@ class Values {
     const Part& part;
     std::vector<plan::Instr> body;  ///< rewritten
     bool one_row = true;            ///< a block is of one row: a row's value is a single one
+    bool keeps_columns = false;     ///< values of columns alone are computed once, for all rows
     std::vector<bool> live;
     std::vector<std::uint8_t> classes;
     std::vector<bool> constants;      ///< depends on nothing but constants and run-time arguments
