@@ -110,7 +110,9 @@ struct BlockProgram {
     std::vector<std::size_t> slot_offsets;  ///< into scratch; kNowhere for pointers
     std::size_t scratch_bytes = 0;
     std::size_t column_bytes = 0;  ///< of these, what holds one value a column
-    std::int64_t cost = 1;         ///< steps an element goes through
+    std::int64_t cost =
+        0;  ///< of an element, in eighths of what threads.h calls an element operation
+    std::int64_t work(std::int64_t elements) const { return elements * cost / 8 + 1; }
     static constexpr std::size_t kNowhere = ~std::size_t{0};
 
     /// Blocks of a space with that many columns.

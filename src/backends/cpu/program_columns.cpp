@@ -46,7 +46,7 @@ BadIndex run_columns(const Part& part, const BlockProgram& p, Results& results,
         return std::clamp<std::int64_t>(p.row_count - first, 0, chunk_units * p.block_rows);
     };
     std::vector<BadIndex> found(static_cast<std::size_t>(tasks) + 1);
-    const std::int64_t work = bases_count * p.columns * p.row_count * (p.cost + 1);
+    const std::int64_t work = p.work(bases_count * p.columns * p.row_count);
     parallel_ranges(tasks, work, [&](std::int64_t begin, std::int64_t end, int) {
         Frame frame(p, scalars);
         Bases bases;

@@ -11,6 +11,36 @@ namespace {
 using plan::Instr;
 using plan::Opcode;
 
+// What an operation costs, in eighths of an element operation of threads.h.
+constexpr std::int64_t kCheap = 2, kMemory = 3, kCopied = 8, kSlow = 12, kRandom = 28,
+                       kLibrary = 200;
+
+std::int64_t cost_of(Opcode op, Reg type) {
+    switch (op) {
+        case Opcode::Exp:
+        case Opcode::Log:
+        case Opcode::Tanh:
+        case Opcode::Sigmoid:
+        case Opcode::Erf:
+        case Opcode::Sin:
+        case Opcode::Cos:
+            return type == Reg::Float32 ? kSlow : kLibrary;
+        case Opcode::Sqrt:
+        case Opcode::Rsqrt:
+        case Opcode::Reciprocal:
+        case Opcode::Div:
+            return kSlow;
+        case Opcode::Pow:
+        case Opcode::Remainder:
+            return kLibrary;
+        case Opcode::RandomBits:
+        case Opcode::RandomUniform:
+            return kRandom;
+        default:
+            return kCheap;
+    }
+}
+
 class Emitter {
   public:
     Emitter(BlockProgram& program, const Values& values) : p_(program), v_(values) { emit(); }
@@ -107,6 +137,7 @@ class Emitter {
         const Reg reg = reg_of(i.type);
         const Count count = count_of_class(c);
         std::int16_t slot;
+        if (c == kFull) p_.cost += dense(i.aux, c) ? kMemory : kMemory + kCopied;
         if (dense(i.aux, c)) {
             slot = new_slot(0, count, true);
             const auto element = static_cast<std::uint8_t>(size_of(memory));
@@ -205,6 +236,7 @@ class Emitter {
         const int count = Values::operands(i.op);
         std::int32_t in[] = {i.a, i.b, i.c};
         const Reg operand_type = i.op == Opcode::Select ? v_.type(i.b) : v_.type(i.a);
+        if (c == kFull) p_.cost += cost_of(i.op, operand_type);
 
         if (i.op == Opcode::RandomBits || i.op == Opcode::RandomUniform) return random(n);
 
@@ -332,6 +364,7 @@ class Emitter {
     void reduce(std::size_t n) {
         if (reduced_[n]) return;
         reduced_[n] = true;
+        p_.cost += kCheap;
         const Instr& i = v_.body[n];
         const Reducer* reducer = find_reducer(i.op, v_.type(i.a));
         if (!reducer) unsupported(i);
@@ -380,6 +413,7 @@ class Emitter {
         const Reg reg = v_.type(static_cast<std::int32_t>(v));
         const DType memory = v_.part.views[at(i.aux)].dtype;
         const bool is_dense = dense(i.aux, c);
+        if (c == kFull) p_.cost += is_dense ? kMemory : kMemory + kCopied;
         PendingStore s;
         s.view = i.aux;
         std::int16_t from = own(i.a);

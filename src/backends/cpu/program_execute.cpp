@@ -31,7 +31,7 @@ BadIndex run_blocks(const BlockProgram& p, std::span<const ProgramKernel::Run> r
         total += p.row_count * columns_of(r) + kRunCost;
     const std::int64_t elements = total - kRunCost * static_cast<std::int64_t>(runs.size());
     if (elements == 0) return {};
-    const int threads = threads_for(total / kRunCost, elements * p.cost);
+    const int threads = threads_for(total / kRunCost, p.work(elements));
     if (threads == 1) {
         Frame frame(p, scalars);
         for (const auto& r : runs) {

@@ -155,7 +155,6 @@ void allocate_registers(BlockProgram& p, const Code& code) {
         release(true);
     }
     p.scratch_bytes = scratch.top() + 64;
-    p.cost = std::max<std::int64_t>(1, static_cast<std::int64_t>(p.block.size()));
 }
 
 }  // namespace pippin::cpu

@@ -62,7 +62,7 @@ BadIndex run_row_parallel(const Part& part, const BlockProgram& p, Results& resu
     std::vector<std::byte> saved(static_cast<std::size_t>(chunks) * bytes);
     std::vector<std::int64_t> counts(static_cast<std::size_t>(chunks));
     std::vector<BadIndex> found(static_cast<std::size_t>(chunks));
-    const std::int64_t work = p.row_count * p.columns * p.cost;
+    const std::int64_t work = p.work(p.row_count * p.columns);
     parallel_ranges(chunks, work, [&](std::int64_t begin, std::int64_t end, int) {
         Frame frame(p, scalars);
         frame.bind(bases.pointers.data(), p.columns, bases.moved.data());
@@ -95,7 +95,7 @@ BadIndex run_rows(const std::vector<Part>& stages, const std::vector<BlockProgra
         const std::int64_t units = p.unit_count(p.columns);
         // Few long rows: the threads share each of them. The result is the same either way.
         if (units > kChunkUnits && rows < 4 * num_threads() &&
-            threads_for(units, length * p.cost) > 1) {
+            threads_for(units, p.work(length)) > 1) {
             BadIndex bad;
             for (std::int64_t k = 0; k < rows; ++k) {
                 const BadIndex b = run_row_parallel(part, p, results, pointers, k, scalars);
@@ -106,7 +106,7 @@ BadIndex run_rows(const std::vector<Part>& stages, const std::vector<BlockProgra
         }
         std::vector<BadIndex> found(static_cast<std::size_t>(rows) + 1);
         parallel_ranges(
-            rows, rows * length * p.cost, [&](std::int64_t begin, std::int64_t end, int) {
+            rows, p.work(rows * length), [&](std::int64_t begin, std::int64_t end, int) {
                 Frame frame(p, scalars);
                 Partials chunk(p.reductions, 1), total(p.reductions, 1);
                 std::vector<std::byte> saved(chunk.saved_bytes());
