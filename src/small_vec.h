@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <new>
@@ -12,23 +13,23 @@ namespace pippin {
 template <class T, std::size_t N>
 class SmallVec {
   public:
-    SmallVec() = default;
-    SmallVec(std::initializer_list<T> items) {
+    SmallVec() {}
+    SmallVec(std::initializer_list<T> items) : SmallVec() {
         reserve(items.size());
         for (const T& v : items)
             push_back(v);
     }
     template <class It>
-    SmallVec(It first, It last) {
+    SmallVec(It first, It last) : SmallVec() {
         for (; first != last; ++first)
             push_back(*first);
     }
-    SmallVec(const SmallVec& o) {
+    SmallVec(const SmallVec& o) : SmallVec() {
         reserve(o.size_);
         for (const T& v : o)
             push_back(v);
     }
-    SmallVec(SmallVec&& o) noexcept { take(o); }
+    SmallVec(SmallVec&& o) noexcept : SmallVec() { take(o); }
     SmallVec& operator=(const SmallVec& o) {
         if (this != &o) {
             clear();
@@ -48,29 +49,21 @@ class SmallVec {
     ~SmallVec() { release(); }
 
     void push_back(T v) {
-        if (size_ == capacity_) reserve(capacity_ * 2);
+        if (size_ == capacity_) grow(capacity_ * 2u);
         new (data() + size_) T(std::move(v));
         ++size_;
     }
     void reserve(std::size_t n) {
-        if (n <= capacity_) return;
-        T* grown = static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t(alignof(T))));
-        for (std::size_t i = 0; i < size_; ++i) {
-            new (grown + i) T(std::move(data()[i]));
-            data()[i].~T();
-        }
-        free_heap();
-        heap_ = grown;
-        capacity_ = n;
+        if (n > capacity_) grow(n);
     }
     void clear() {
         for (T& v : *this)
             v.~T();
         size_ = 0;
     }
-    T* data() { return heap_ ? heap_ : std::launder(reinterpret_cast<T*>(inline_)); }
+    T* data() { return on_heap() ? heap_ : std::launder(reinterpret_cast<T*>(inline_)); }
     const T* data() const {
-        return heap_ ? heap_ : std::launder(reinterpret_cast<const T*>(inline_));
+        return on_heap() ? heap_ : std::launder(reinterpret_cast<const T*>(inline_));
     }
     std::size_t size() const { return size_; }
     bool empty() const { return size_ == 0; }
@@ -89,20 +82,31 @@ class SmallVec {
     }
 
   private:
+    bool on_heap() const { return capacity_ > N; }
+    void grow(std::size_t n) {
+        T* grown = static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t(alignof(T))));
+        for (std::size_t i = 0; i < size_; ++i) {
+            new (grown + i) T(std::move(data()[i]));
+            data()[i].~T();
+        }
+        free_heap();
+        heap_ = grown;
+        capacity_ = static_cast<std::uint32_t>(n);
+    }
     void free_heap() {
-        if (heap_) ::operator delete(heap_, std::align_val_t(alignof(T)));
-        heap_ = nullptr;
+        if (on_heap()) ::operator delete(heap_, std::align_val_t(alignof(T)));
+        capacity_ = N;
     }
     void release() {
         clear();
         free_heap();
-        capacity_ = N;
     }
+    // Of an empty vector without heap memory.
     void take(SmallVec& o) {
-        if (o.heap_) {
-            heap_ = std::exchange(o.heap_, nullptr);
-            capacity_ = std::exchange(o.capacity_, N);
-            size_ = std::exchange(o.size_, 0);
+        if (o.on_heap()) {
+            heap_ = o.heap_;
+            capacity_ = std::exchange(o.capacity_, static_cast<std::uint32_t>(N));
+            size_ = std::exchange(o.size_, 0u);
         } else {
             for (T& v : o)
                 push_back(std::move(v));
@@ -110,9 +114,11 @@ class SmallVec {
         }
     }
 
-    T* heap_ = nullptr;
-    std::size_t size_ = 0, capacity_ = N;
-    alignas(T) unsigned char inline_[N * sizeof(T)];
+    std::uint32_t size_ = 0, capacity_ = N;
+    union {
+        T* heap_;  // where capacity_ > N
+        alignas(T) unsigned char inline_[N * sizeof(T)];
+    };
 };
 
 }  // namespace pippin

@@ -37,6 +37,21 @@ void check_inputs(const OpRecord& op, const Inputs& inputs) {
     }
 }
 
+// Here and not at the flush, where the node is no longer in the processor's cache.
+Key digest_of(const Node& n) {
+    Key k;
+    k.add(reinterpret_cast<std::uintptr_t>(n.op));
+    k.add(static_cast<std::uint64_t>(n.dtype) | static_cast<std::uint64_t>(n.shape.rank()) << 8 |
+          static_cast<std::uint64_t>(n.attrs.i.size()) << 16);
+    for (auto e : n.shape)
+        k.add(static_cast<std::uint64_t>(e));
+    for (auto v : n.attrs.i)
+        k.add(static_cast<std::uint64_t>(v));
+    for (auto v : n.attrs.f)
+        k.add(std::bit_cast<std::uint64_t>(v));
+    return k;
+}
+
 // Nodes that the destructor running on this thread has yet to free. A plain pointer, so that it
 // outlives every other thread-local and static object.
 thread_local std::vector<NodePtr>* unwinding = nullptr;
@@ -90,6 +105,7 @@ NodePtr make_node(const OpRecord& op, Inputs inputs, Attrs attrs) {
             node->requires_grad |= in->requires_grad;
     node->attrs = std::move(attrs);
     node->inputs = std::move(inputs);
+    node->digest = digest_of(*node);
     return node;
 }
 

@@ -41,26 +41,40 @@ struct Attrs {
     }
 };
 
+/// 128 bits that stand for everything added, in order.
+struct Key {
+    std::uint64_t a = 0x9e3779b97f4a7c15u, b = 0xc2b2ae3d27d4eb4fu;
+    bool operator==(const Key&) const = default;
+    void add(std::uint64_t v) {
+        a = (a ^ v) * 0xff51afd7ed558ccdu;
+        a ^= a >> 32;
+        b = (b + v) * 0xc4ceb9fe1a85ec53u;
+        b ^= b >> 29;
+    }
+};
+
+// What every flush reads of every node comes first: with the counts of the shared_ptr before it,
+// two cache lines.
 struct Node {
     const OpRecord* op = nullptr;
+    Key digest;  ///< of op, dtype, shape and attributes (make_node's nodes only)
+    mutable std::uint32_t mark = 0;  ///< scratch of one traversal: which one, and the id there
+    mutable std::uint32_t id = 0;
+    std::shared_ptr<const Value> value;  ///< set once computed (or from the start, for a leaf)
+    Inputs inputs;
     DType dtype = DType::Float32;
     Device device;
+    // --- state; changed by the thread that owns the graph, under its flush or backward ---
+    bool requires_grad = false;
+    bool grad_leaf = false;  ///< gradients stop here: the value of a parameter
+    bool consumed = false;   ///< backward went through; its graph is given free
+
     Shape shape;
     Attrs attrs;
-    Inputs inputs;
-
     /// Run-time arguments: values that are not part of a plan's key (raw bits of a double or a
     /// 64-bit integer; the op says which).
     std::uint64_t run_args[2] = {0, 0};
-
-    // --- state; changed by the thread that owns the graph, under its flush or backward ---
-    bool requires_grad = false;
-    bool grad_leaf = false;              ///< gradients stop here: the value of a parameter
-    bool consumed = false;               ///< backward went through; its graph is given free
-    std::shared_ptr<const Value> value;  ///< set once computed (or from the start, for a leaf)
     std::weak_ptr<Variable> leaf_of;  ///< the variable whose grad a gradient for this node adds to
-    mutable std::uint32_t mark = 0;   ///< scratch of one traversal: which one, and the id there
-    mutable std::uint32_t id = 0;
 
     ~Node();
     bool is_leaf() const { return inputs.empty(); }

@@ -14,10 +14,10 @@ class FreeList {
     ~FreeList() {
         alive = false;
         for (void* block : blocks_)
-            ::operator delete(block);
+            free(block);
     }
     void* take(std::size_t bytes) {
-        if (blocks_.empty()) return ::operator new(bytes);
+        if (blocks_.empty()) return ::operator new(bytes, kLine);
         void* block = blocks_.back();
         blocks_.pop_back();
         return block;
@@ -26,12 +26,14 @@ class FreeList {
         if (blocks_.size() < kMost)
             blocks_.push_back(block);
         else
-            ::operator delete(block);
+            free(block);
     }
+    static void free(void* block) { ::operator delete(block, kLine); }
     static thread_local bool alive;  // false again once the thread's objects are destroyed
 
   private:
     static constexpr std::size_t kMost = 1 << 15;
+    static constexpr std::align_val_t kLine{64};  // of cache: a flush reads two of each node
     std::vector<void*> blocks_;
 };
 thread_local bool FreeList::alive = false;
@@ -49,7 +51,7 @@ struct Pool {
         if (FreeList::alive)
             free_list.give(p);
         else
-            ::operator delete(p);
+            FreeList::free(p);
     }
     template <class U>
     bool operator==(const Pool<U>&) const {

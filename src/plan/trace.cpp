@@ -1,7 +1,5 @@
 #include "plan/trace.h"
 
-#include <bit>
-
 #include "graph/ops/records.h"
 #include "runtime/value.h"
 
@@ -18,25 +16,29 @@ int num_run_args(const Node& n) {
 
 namespace {
 
+std::uint64_t hash_device(Device d) {
+    return static_cast<std::uint64_t>(d.type()) << 8 | static_cast<std::uint64_t>(d.index());
+}
+
 void hash_shape(Key& k, const Shape& s) {
     k.add(static_cast<std::uint64_t>(s.rank()));
     for (auto e : s)
         k.add(static_cast<std::uint64_t>(e));
 }
 
-void hash_node(Trace& t, const Node& n) {
-    for (Key* k : {&t.key, &t.structure}) {
-        k->add(reinterpret_cast<std::uintptr_t>(n.op));
-        k->add(static_cast<std::uint64_t>(n.dtype));
-        for (auto& in : n.inputs)
-            k->add(in->id);
-    }
-    Key& k = t.key;
-    hash_shape(k, n.shape);
-    for (auto v : n.attrs.i)
-        k.add(static_cast<std::uint64_t>(v));
-    for (auto v : n.attrs.f)
-        k.add(std::bit_cast<std::uint64_t>(v));
+// What `n` is was hashed when it was made.
+void hash_node(Key& k, const Node& n) {
+    k.add(n.digest.a);
+    k.add(n.digest.b);
+    for (auto& in : n.inputs)
+        k.add(in->id);
+    if (n.inputs.empty()) k.add(hash_device(n.device));
+}
+
+// The two lines that the walk will read.
+void prefetch(const Node* n) {
+    __builtin_prefetch(n);
+    __builtin_prefetch(reinterpret_cast<const char*>(n) + 64);
 }
 
 // Which inputs nobody else will read: every reference to the leaf comes from nodes that are given
@@ -77,17 +79,22 @@ Trace trace(std::vector<Target> targets, std::uint32_t mark) {
     t.targets = std::move(targets);
     t.nodes.reserve(256);
     std::vector<std::pair<Node*, std::size_t>> stack;
+    auto push = [&](Node* n) {
+        for (auto& in : n->inputs)
+            prefetch(in.get());
+        stack.emplace_back(n, 0);
+    };
     auto visit = [&](Node* root) {
         if (root->mark == mark) return;
         root->mark = mark;
-        stack.emplace_back(root, 0);
+        push(root);
         while (!stack.empty()) {
             auto& [n, next] = stack.back();
             if (n->value || next == n->inputs.size()) {
                 n->id = static_cast<std::uint32_t>(t.nodes.size());
                 t.nodes.push_back(n);
                 if (!n->value) {
-                    hash_node(t, *n);
+                    hash_node(t.key, *n);
                     for (int k = 0; k < num_run_args(*n); ++k)
                         t.scalars.push_back(n->run_args[k]);
                 }
@@ -101,12 +108,12 @@ Trace trace(std::vector<Target> targets, std::uint32_t mark) {
                 in->id = static_cast<std::uint32_t>(t.nodes.size());
                 t.nodes.push_back(in.get());
                 t.inputs.push_back(in);
-                t.structure.add(static_cast<std::uint64_t>(in->dtype));
                 t.key.add(static_cast<std::uint64_t>(in->dtype) | 0x100u |
-                          static_cast<std::uint64_t>(in->value->order) << 16);
+                          static_cast<std::uint64_t>(in->value->order) << 16 |
+                          hash_device(in->device) << 24);
                 hash_shape(t.key, in->shape);
             } else {
-                stack.emplace_back(in.get(), 0);
+                push(in.get());
             }
         }
     };
@@ -115,11 +122,23 @@ Trace trace(std::vector<Target> targets, std::uint32_t mark) {
     find_dying(t);
     for (std::size_t i = 0; i < t.inputs.size(); ++i)
         t.key.add(t.input_dies[i] ? 3 : 5);
-    for (auto& target : t.targets) {
+    for (auto& target : t.targets)
         t.key.add(target.node->id);
-        t.structure.add(target.node->id);
-    }
     return t;
+}
+
+Key structure(const Trace& t) {
+    Key k;
+    for (const Node* n : t.nodes) {
+        k.add(static_cast<std::uint64_t>(n->dtype));
+        if (n->value) continue;
+        k.add(reinterpret_cast<std::uintptr_t>(n->op));
+        for (auto& in : n->inputs)
+            k.add(in->id);
+    }
+    for (auto& target : t.targets)
+        k.add(target.node->id);
+    return k;
 }
 
 }  // namespace pippin::plan

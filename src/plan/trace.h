@@ -9,16 +9,7 @@
 
 namespace pippin::plan {
 
-struct Key {
-    std::uint64_t a = 0x9e3779b97f4a7c15u, b = 0xc2b2ae3d27d4eb4fu;
-    bool operator==(const Key&) const = default;
-    void add(std::uint64_t v) {
-        a = (a ^ v) * 0xff51afd7ed558ccdu;
-        a ^= a >> 32;
-        b = (b + v) * 0xc4ceb9fe1a85ec53u;
-        b ^= b >> 29;
-    }
-};
+using graph::Key;
 
 /// A pending node that must have a value afterwards, and how many variables hold it.
 struct Target {
@@ -34,11 +25,13 @@ struct Trace {
     std::vector<Target> targets;         ///< distinct
     std::vector<std::uint64_t> scalars;  ///< run-time arguments, in order of nodes
     Key key;                             ///< of all of the above but values and run-time arguments
-    Key structure;  ///< the key without shapes, to tell what makes plans differ
 };
 
 /// How many run-time arguments a node has.
 int num_run_args(const graph::Node& n);
+
+/// The key without shapes and attributes, to tell what makes plans differ.
+Key structure(const Trace& t);
 
 /// Walks from the targets to values and sources. Under the graph lock, with a fresh mark.
 Trace trace(std::vector<Target> targets, std::uint32_t mark);

@@ -80,7 +80,7 @@ class PlanCache {
     void warn_when_thrashing(const plan::Trace& t) {
         constexpr int kMany = 64;
         if (seen_.size() > 4096) seen_.clear();
-        auto& s = seen_[t.structure.a];
+        auto& s = seen_[plan::structure(t).a];
         std::vector<Shape> shapes;
         for (auto& in : t.inputs)
             shapes.push_back(in->shape);

@@ -2,12 +2,21 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#if __has_include(<sanitizer/asan_interface.h>)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(begin, bytes) ((void)(begin))
+#define ASAN_UNPOISON_MEMORY_REGION(begin, bytes) ((void)(begin))
+#endif
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/geometry.h"
@@ -66,10 +75,43 @@ inline void store(DType t, void* p, std::size_t i, double v) {
     }
 }
 
-/// A dense tensor in memory. Exactly as large as it must be, so that a sanitizer sees overruns.
+/// Words of memory with a vector's room behind them, as every block of the backend has: a library's
+/// kernel may read there. The address sanitizer forbids it to ours.
+class Memory {
+  public:
+    Memory() = default;
+    explicit Memory(std::size_t words)
+        : size_(words), words_(new std::uint64_t[words + kBeyond]()) {
+        ASAN_POISON_MEMORY_REGION(words_.get() + size_, kBeyond * 8);
+    }
+    Memory(const Memory& o) : Memory(o.size_) { std::copy_n(o.data(), size_, data()); }
+    Memory(Memory&& o) noexcept { swap(o); }
+    Memory& operator=(Memory o) noexcept {
+        swap(o);
+        return *this;
+    }
+    ~Memory() {
+        if (words_) ASAN_UNPOISON_MEMORY_REGION(words_.get() + size_, kBeyond * 8);
+    }
+    std::uint64_t* data() { return words_.get(); }
+    const std::uint64_t* data() const { return words_.get(); }
+    std::size_t size() const { return size_; }
+    bool empty() const { return size_ == 0; }
+
+  private:
+    static constexpr std::size_t kBeyond = 16;
+    void swap(Memory& o) noexcept {
+        std::swap(size_, o.size_);
+        std::swap(words_, o.words_);
+    }
+    std::size_t size_ = 0;
+    std::unique_ptr<std::uint64_t[]> words_;
+};
+
+/// A dense tensor in memory.
 struct Data {
     plan::Operand view;
-    std::vector<std::uint64_t> memory;  ///< for alignment
+    Memory memory;  ///< of words, for alignment
     void* bytes() { return memory.data(); }
     const void* bytes() const { return memory.data(); }
 
@@ -77,7 +119,7 @@ struct Data {
     Data(DType dtype, const Shape& shape, Order order = Order::RowMajor) {
         view.shape = shape;
         view = cpu::dense_operand(view, order, dtype);
-        memory.resize((cpu::bytes_of(view) + 7) / 8);
+        memory = Memory((cpu::bytes_of(view) + 7) / 8);
     }
     std::size_t at(std::int64_t i) const {
         std::int64_t o = 0;

@@ -45,8 +45,50 @@ struct MemoryOf<BFloat> {
 };
 template <>
 struct MemoryOf<Half> {
+#if PIPPIN_HAS_F16
     using type = hwy::float16_t;
+#else
+    using type = std::uint16_t;
+#endif
 };
+
+#if !PIPPIN_HAS_F16
+template <class DF, class V>
+HWY_INLINE auto float_from_half_bits(DF df, V v) {
+    const hn::Rebind<std::uint32_t, DF> du;
+    const auto u = hn::PromoteTo(du, v);
+    const auto shifted = hn::ShiftLeft<13>(hn::And(u, hn::Set(du, 0x7fff)));
+    // the product also makes denormal halves right
+    const auto f = hn::Mul(hn::BitCast(df, shifted), hn::Set(df, 0x1p112f));
+    const auto special =
+        hn::And(hn::BitCast(du, hn::VecFromMask(df, hn::Ge(f, hn::Set(df, 65536.0f)))),
+                hn::Set(du, 0x7f800000));
+    const auto sign = hn::ShiftLeft<16>(hn::And(u, hn::Set(du, 0x8000)));
+    return hn::BitCast(df, hn::Or(hn::BitCast(du, f), hn::Or(special, sign)));
+}
+
+template <class DF, class V>
+HWY_INLINE auto half_bits_from_float(DF df, V v) {
+    const hn::Rebind<std::uint32_t, DF> du;
+    const hn::Rebind<std::int32_t, DF> di;
+    const auto bits = hn::BitCast(du, v);
+    const auto a = hn::And(bits, hn::Set(du, 0x7fffffff));
+    const auto sign = hn::ShiftRight<16>(hn::Xor(bits, a));
+    const auto odd = hn::And(hn::ShiftRight<13>(a), hn::Set(du, 1));
+    const auto normal = hn::ShiftRight<13>(hn::Add(hn::Add(a, hn::Set(du, 0xc8000fff)), odd));
+    // a denormal half: this addition rounds it in place
+    const auto shifted = hn::Add(hn::BitCast(df, a), hn::Set(df, 0.5f));
+    const auto denormal = hn::Sub(hn::BitCast(du, shifted), hn::Set(du, 0x3f000000));
+    const auto as_int = hn::BitCast(di, a);  // the sign is off: signed comparisons do
+    const auto above = [&](std::int32_t limit) {
+        return hn::RebindMask(du, hn::Gt(as_int, hn::Set(di, limit)));
+    };
+    auto r = hn::IfThenElse(above(0x387fffff), normal, denormal);
+    r = hn::IfThenElse(above(0x477fffff), hn::Set(du, 0x7c00), r);
+    r = hn::IfThenElse(above(0x7f800000), hn::Set(du, 0x7e00), r);
+    return hn::DemoteTo(hn::Rebind<std::uint16_t, DF>(), hn::BitCast(di, hn::Or(r, sign)));
+}
+#endif
 
 template <class D, class T, class V>
 HWY_INLINE auto widened(V v) {
@@ -54,7 +96,11 @@ HWY_INLINE auto widened(V v) {
         const hn::Rebind<std::uint32_t, D> du;
         return hn::BitCast(hn::Rebind<float, D>(), hn::ShiftLeft<16>(hn::PromoteTo(du, v)));
     } else if constexpr (std::is_same_v<T, Half>) {
+#if PIPPIN_HAS_F16
         return hn::PromoteTo(hn::Rebind<float, D>(), v);
+#else
+        return float_from_half_bits(hn::Rebind<float, D>(), v);
+#endif
     } else {
         return v;
     }
@@ -75,7 +121,11 @@ HWY_INLINE auto narrowed(V v) {
         const auto chosen = hn::ShiftRight<16>(hn::IfThenElse(is_nan, nan, rounded));
         return hn::DemoteTo(hn::Rebind<std::uint16_t, D>(), hn::BitCast(di, chosen));
     } else if constexpr (std::is_same_v<T, Half>) {
+#if PIPPIN_HAS_F16
         return hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), v);
+#else
+        return half_bits_from_float(hn::Rebind<float, D>(), v);
+#endif
     } else {
         return v;
     }

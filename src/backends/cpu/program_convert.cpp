@@ -125,13 +125,6 @@ void convert_loop(void* out, const void* in, const void*, const void*, std::size
             o[i] = convert<To>(a[i]);
 }
 
-#undef PIPPIN_HAS_F16
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
-#define PIPPIN_HAS_F16 1
-#else
-#define PIPPIN_HAS_F16 0
-#endif
-
 #if PIPPIN_HAS_F16
 template <>
 void convert_loop<float, F16>(void* out, const void* in, const void*, const void*, std::size_t n) {

@@ -14,6 +14,15 @@
 #include <cstddef>
 #include <cstring>
 
+// Has instructions between float16 and float32. Highway's substitutes for other instruction sets
+// know no infinities and NaN.
+#undef PIPPIN_HAS_F16
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+#define PIPPIN_HAS_F16 1
+#else
+#define PIPPIN_HAS_F16 0
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace pippin::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
