@@ -360,19 +360,22 @@ class Partition {
         return false;
     }
 
-    // Who waits for q. What q does not store, others compute for themselves.
-    std::vector<std::int32_t> outside_users(const Cluster& q) {
+    // Who waits for q. What q does not store, others compute for themselves; a user that q computes
+    // may be computed in another program too, which then reads the value.
+    std::vector<std::int32_t> outside_users(std::int32_t q) {
         std::vector<std::int32_t> out;
-        for (auto m : q.members) {
+        for (auto m : cluster(q).members) {
             if (!l_[m].stored) continue;
-            for (auto u : l_[m].users)
-                if (!q.placement(u)) out.push_back(u);
+            for (auto u : l_[m].users) {
+                const auto& c = l_[u].clusters;
+                if (c.empty() || c.size() > 1 || c[0] != q) out.push_back(u);
+            }
         }
         return out;
     }
 
     bool independent(std::int32_t a, std::int32_t b) {
-        return !reaches(outside_users(cluster(a)), b) && !reaches(outside_users(cluster(b)), a);
+        return !reaches(outside_users(a), b) && !reaches(outside_users(b), a);
     }
 
     // --- deciding ---
@@ -418,7 +421,7 @@ class Partition {
                 if (l_[e.user].clusters.empty()) others.push_back(e.user);
                 for (auto c : l_[e.user].clusters)
                     if (c != j.cluster)
-                        for (auto u : outside_users(cluster(c)))
+                        for (auto u : outside_users(c))
                             others.push_back(u);
             }
             if (!reaches(others, j.cluster)) return add(i, j);

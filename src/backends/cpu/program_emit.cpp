@@ -214,9 +214,9 @@ class Emitter {
         return expanded_[n] = s.out;
     }
 
-    // All columns' values where a block is one row, or a piece of it.
+    // All columns' values where a block is one row, or a piece of it. A tile has no others.
     std::int16_t window(std::int16_t from, std::size_t element) {
-        if (p_.columns <= p_.block_columns) return from;
+        if (p_.tile || p_.columns <= p_.block_columns) return from;
         const std::int16_t slot = new_slot(0, Count::Full, true);
         p_.windows.push_back({slot, from, static_cast<std::uint8_t>(element)});
         return slot;
