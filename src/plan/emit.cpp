@@ -1,6 +1,8 @@
 // Fused programs: from the nodes of a cluster to instructions over ordered, coalesced dims.
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <string_view>
 #include <tuple>
 
 #include "graph/ops/records.h"
@@ -324,7 +326,8 @@ class ClusterEmitter {
         for (auto m : order) {
             const std::int32_t id = q_.members[m];
             Key k;
-            k.add(reinterpret_cast<std::uintptr_t>(l_.node(id).op));
+            k.add(
+                std::hash<std::string_view>()(l_.node(id).op->name));  // the same in every process
             k.add(static_cast<std::uint64_t>(l_.node(id).dtype));
             int depth = 0;
             for (auto in : l_[id].in) {
