@@ -58,7 +58,9 @@ TEST(Memory, K33ChangingBatchSizesLevelOff) {
     EXPECT_LE(s.plans_cached, plans) << "the plan cache is bounded";
     EXPECT_LE(s.bytes_live + s.bytes_cached, live + cached + (1 << 20));
     EXPECT_LE(s.bytes_live, std::int64_t{4} << 20) << "the model, its state and one batch";
-    if (kMeasuresProcess) EXPECT_LE(resident_bytes(), resident + (std::int64_t{4} << 20));
+    if (kMeasuresProcess) {
+        EXPECT_LE(resident_bytes(), resident + (std::int64_t{4} << 20));
+    }
 }
 
 // What a step made is given back: the live bytes after a thousand steps are those after ten.
