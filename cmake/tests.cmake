@@ -39,7 +39,7 @@ target_compile_definitions(pippin_test_options INTERFACE
   PIPPIN_FIXTURES="${tests_dir}/fixtures")
 target_link_libraries(pippin_test_options INTERFACE
   pippin::pippin pippin_options GTest::gtest fmt::fmt nlohmann_json::nlohmann_json hwy::hwy
-  DNNL::dnnl JPEG::JPEG PNG::PNG ZLIB::ZLIB Threads::Threads)
+  DNNL::dnnl JPEG::JPEG PNG::PNG ZLIB::ZLIB libzip::zip Threads::Threads)
 
 if(areas)
   find_package(GTest REQUIRED)

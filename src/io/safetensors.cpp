@@ -62,6 +62,11 @@ Tensor SafeTensors::tensor(const std::string& name, Device device) const {
     if (entry.shape.size() > static_cast<std::size_t>(Shape::kMaxRank))
         throw_file_error(path(), fmt::format("tensor {} has {} dimensions; Pippin has at most {}",
                                              in_quotes(name), entry.shape.size(), Shape::kMaxRank));
+    std::int64_t product = 1;  // as the format allows, a zero may stand among extents of any size
+    for (const std::int64_t extent : entry.shape)
+        if (__builtin_mul_overflow(product, extent, &product))
+            throw_file_error(path(), fmt::format("tensor {} has a shape that overflows: [{}]",
+                                                 in_quotes(name), fmt::join(entry.shape, ", ")));
     const auto bytes = file_->map.bytes().subspan(entry.offset, entry.bytes);
     // Any other byte in a bool would be undefined behaviour wherever it is read.
     if (*dtype == DType::Bool &&
