@@ -57,6 +57,17 @@ class DataLoader {
     /// The next loop begins at this batch (0 to size()) of its epoch, and loads none before it.
     void skip_to(std::int64_t batch);
 
+    /// Where the loop under way is, or where the next one begins: what a checkpoint keeps.
+    struct Position {
+        std::int64_t epoch = 0, batch = 0;  ///< batches of it that were given out
+        std::uint64_t seed = 0;
+    };
+    Position position() const;
+    /// The next loop begins there. The seed replaces the loader's.
+    void set_position(const Position& p);
+    /// Number of the loop under way, counted over all loaders of the process; 0 when there is none.
+    std::uint64_t active_loop() const;
+
     class Iterator;
     /// Starts an epoch, ending a loop that may be under way, and loads its first batch.
     Iterator begin();

@@ -26,6 +26,16 @@ struct ParamGroup {
     double initial_lr = kFromOptions;  ///< what schedules start from; they set it
 };
 
+class Optimizer;
+/// Asked before each step() and zero_grad(): how an Accelerator holds them back while gradients add
+/// up, or when float16 gradients overflowed.
+class StepGate {
+  public:
+    virtual ~StepGate() = default;
+    virtual bool may_step(Optimizer& optimizer) = 0;
+    virtual bool may_zero_grad(Optimizer& optimizer) = 0;
+};
+
 class Optimizer {
   public:
     virtual ~Optimizer() = default;
@@ -35,6 +45,10 @@ class Optimizer {
     /// Updates every parameter that has a gradient and submits the step. Does not wait.
     void step();
     void zero_grad();
+    /// The gate must outlive the optimizer or be taken away with null.
+    void set_gate(StepGate* gate) { gate_ = gate; }
+    /// Whether a gate held the last step() back. Schedules do not step then.
+    bool last_step_skipped() const { return skipped_; }
     /// Change `lr` and the others between steps as you like; it compiles nothing new (but a new
     /// weight_decay does).
     std::vector<ParamGroup>& groups() { return groups_; }
@@ -74,6 +88,8 @@ class Optimizer {
     std::vector<ParamGroup> groups_;
     std::vector<std::vector<ParamState>> state_;  ///< by group and parameter
     std::int64_t steps_ = 0;
+    StepGate* gate_ = nullptr;
+    bool skipped_ = false;
 };
 
 struct SGDOptions {
@@ -127,7 +143,8 @@ class AdamW : public Adam {
 };
 
 /// Sets the groups' learning rates: the first value when made, the next one with each step(), which
-/// belongs after optimizer.step(). The optimizer must outlive it.
+/// belongs after optimizer.step() and does nothing after a skipped one. The optimizer must outlive
+/// it.
 class Scheduler {
   public:
     virtual ~Scheduler() = default;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <limits>
 #include <numeric>
 
@@ -27,6 +28,7 @@ struct DataLoader::Impl {
     std::int64_t next_epoch = 0;
     std::int64_t first_batch = 0;  ///< of the next loop
     std::uint64_t run = 0;         ///< the loop under way
+    std::uint64_t active = 0;      ///< its number in the process; 0 once it is over
     std::int64_t next_batch = 0;   ///< of the loop under way
     Prefetcher prefetcher;
 
@@ -49,7 +51,9 @@ struct DataLoader::Impl {
             plan->order.resize(static_cast<std::size_t>(dataset->size()));
             std::iota(plan->order.begin(), plan->order.end(), std::int64_t{0});
         }
+        static std::atomic<std::uint64_t> loops{0};
         ++run;
+        active = ++loops;
         ++next_epoch;
         next_batch = std::exchange(first_batch, 0);
         prefetcher.start(std::move(plan), next_batch);
@@ -95,6 +99,25 @@ void DataLoader::skip_to(std::int64_t batch) {
     impl_->first_batch = batch;
 }
 
+DataLoader::Position DataLoader::position() const {
+    if (impl_->active) return {impl_->next_epoch - 1, impl_->next_batch, impl_->seed};
+    return {impl_->next_epoch, impl_->first_batch, impl_->seed};
+}
+
+void DataLoader::set_position(const Position& p) {
+    const std::int64_t epoch = impl_->next_epoch;
+    set_epoch(p.epoch);
+    try {
+        skip_to(p.batch);
+    } catch (...) {
+        impl_->next_epoch = epoch;
+        throw;
+    }
+    impl_->seed = p.seed;
+}
+
+std::uint64_t DataLoader::active_loop() const { return impl_->active; }
+
 DataLoader::Iterator DataLoader::begin() {
     impl_->begin_epoch();
     return Iterator(impl_);
@@ -121,7 +144,10 @@ DataLoader::Iterator& DataLoader::Iterator::operator=(Iterator&& o) noexcept {
 DataLoader::Iterator::~Iterator() { finish(); }
 
 void DataLoader::Iterator::finish() {
-    if (impl_ && impl_->run == run_) impl_->prefetcher.stop();
+    if (impl_ && impl_->run == run_) {
+        impl_->prefetcher.stop();
+        impl_->active = 0;
+    }
     impl_ = nullptr;
 }
 

@@ -72,6 +72,8 @@ void Optimizer::check_hyperparameters(const ParamGroup& group) const {
 }
 
 void Optimizer::step() {
+    skipped_ = gate_ && !gate_->may_step(*this);
+    if (skipped_) return;
     const NoGrad no_grad;
     ++steps_;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -103,6 +105,7 @@ void Optimizer::step() {
 }
 
 void Optimizer::zero_grad() {
+    if (gate_ && !gate_->may_zero_grad(*this)) return;
     for (ParamGroup& group : groups_)
         for (Tensor& p : group.params)
             p.zero_grad();

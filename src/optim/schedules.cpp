@@ -24,7 +24,9 @@ void Scheduler::apply() {
     }
 }
 
-void Scheduler::step() { load(steps_ + 1); }
+void Scheduler::step() {
+    if (!optimizer_->last_step_skipped()) load(steps_ + 1);
+}
 
 void Scheduler::load(std::int64_t steps) {
     if (steps < 0)

@@ -1,0 +1,170 @@
+// Accelerator: one training loop for every device and precision, with accumulation, checkpoints and
+// tracking. The vocabulary is Hugging Face Accelerate's.
+//
+//   Accelerator accelerator({.gradient_accumulation_steps = 4, .project_dir = "runs/cats"});
+//   accelerator.prepare(*model, optimizer, train_loader, schedule);
+//   for (const auto& batch : train_loader) {
+//       const auto window = accelerator.accumulate();
+//       Tensor loss;
+//       {
+//           const auto autocast = accelerator.autocast();
+//           loss = cross_entropy((*model)(batch.data), batch.target);
+//       }
+//       accelerator.backward(loss);
+//       accelerator.clip_grad_norm_(model->parameters(), 1.0);
+//       optimizer.step();
+//       schedule.step();
+//       optimizer.zero_grad();
+//   }
+//
+// Prepared objects are held by reference and must outlive the accelerator. While gradients add up,
+// optimizer.step(), schedule.step() and optimizer.zero_grad() do nothing.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pippin/amp.h"
+#include "pippin/data.h"
+#include "pippin/nn.h"
+#include "pippin/optim.h"
+#include "pippin/trackers.h"
+
+namespace pippin {
+
+struct AcceleratorOptions {
+    /// "no", "bf16" or "fp16". Unset: PIPPIN_MIXED_PRECISION, which `pippin launch` sets, else
+    /// "no".
+    std::optional<std::string> mixed_precision = std::nullopt;
+    bool cpu = false;  ///< the processor, whatever else there is
+    int gradient_accumulation_steps = 1;
+    amp::GradScalerOptions scaler{};           ///< of fp16
+    std::filesystem::path project_dir{};       ///< where automatic checkpoints and logs go
+    bool automatic_checkpoint_naming = false;  ///< project_dir/checkpoints/checkpoint_<i>
+    int total_limit = 0;                       ///< automatic checkpoints kept; 0: all
+    std::vector<std::string> log_with{};       ///< "tensorboard", "csv", "jsonl"
+    bool handle_signals = true;  ///< SIGINT and SIGTERM set stop_requested() instead of killing
+};
+
+class Accelerator {
+  public:
+    /// ValueError for options that are not as above. Says on stderr, once, which device and
+    /// precision the run has and why.
+    explicit Accelerator(AcceleratorOptions o = {});
+    ~Accelerator();
+    Accelerator(const Accelerator&) = delete;
+    Accelerator& operator=(const Accelerator&) = delete;
+
+    Device device() const;
+    const std::string& mixed_precision() const;
+
+    /// Registers modules (moving them to the device), optimizers, loaders and schedules, in any
+    /// number and order. save_state() and load_state() cover them in this order.
+    template <class... T>
+    void prepare(T&... objects) {
+        (prepare_one(objects), ...);
+    }
+
+    // --- the loop ---
+    /// While one lives, a batch is part of a window of gradient_accumulation_steps batches. The
+    /// loader's last batch ends its window.
+    class Window {
+      public:
+        ~Window();
+        Window(const Window&) = delete;
+        Window& operator=(const Window&) = delete;
+
+      private:
+        friend class Accelerator;
+        explicit Window(Accelerator& a);
+        Accelerator& accelerator_;
+    };
+    [[nodiscard]] Window accumulate();
+    /// Whether the optimizer's next step() is a real one.
+    bool sync_gradients() const;
+    /// Convolutions, linear layers and matrix products of this thread in the run's precision.
+    [[nodiscard]] Autocast autocast() const;
+    /// loss.backward(), divided by the number of batches in the window (the last window of an epoch
+    /// may have fewer) and scaled for fp16.
+    void backward(const Tensor& loss);
+    /// Unscales first. Does nothing but give the norm while gradients add up. Returns the norm
+    /// before clipping (0-d).
+    Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double p = 2);
+    void clip_grad_value_(const std::vector<Tensor>& parameters, double value);
+    const amp::GradScaler& scaler() const;
+    /// Whether fp16 made the last optimizer step a skipped one.
+    bool optimizer_step_was_skipped() const;
+    /// Batches of all processes together, without what padded the last one.
+    Tensor gather_for_metrics(const Tensor& t) const { return t; }
+
+    // --- processes ---
+    bool is_main_process() const { return process_index() == 0; }
+    bool is_local_main_process() const { return is_main_process(); }
+    int process_index() const { return 0; }
+    int num_processes() const { return 1; }
+    void wait_for_everyone() const { synchronize(); }
+    /// A line on stdout, by the main process alone.
+    void print(const std::string& line) const;
+
+    // --- checkpoints ---
+    /// Writes all prepared and registered objects, random state and counters into a new folder,
+    /// which appears under its name only when it is whole and on the disk. Unset: the next
+    /// automatic name. FileError when the folder is there already or cannot be written. Returns its
+    /// path.
+    std::filesystem::path save_state(const std::filesystem::path& folder = {});
+    /// Takes everything back, after verifying the checksum of each file and that it fits: an Error
+    /// leaves all objects as they were. Unset: the newest automatic checkpoint that is whole. A
+    /// loop over a prepared loader goes on at the batch where the checkpoint was made. Returns the
+    /// path.
+    std::filesystem::path load_state(const std::filesystem::path& folder = {});
+    /// The newest whole automatic checkpoint, if there is one.
+    std::optional<std::filesystem::path> latest_checkpoint() const;
+    /// Text of your own that travels with checkpoints: `save` gives it, `load` gets it back.
+    void register_for_checkpointing(const std::string& name, std::function<std::string()> save,
+                                    std::function<void(const std::string&)> load);
+    /// Weights alone, as model.safetensors in `folder`; FileError when that fails.
+    void save_model(const nn::Module& model, const std::filesystem::path& folder) const;
+    /// The next loop over this loader begins at that batch of its epoch and loads none before.
+    void skip_first_batches(data::DataLoader& loader, std::int64_t batches) const {
+        loader.skip_to(batches);
+    }
+    /// Steps of prepared optimizers since the start of the first run.
+    std::int64_t steps() const;
+
+    // --- stopping ---
+    /// SIGINT or SIGTERM came (a second one ends the process at once). Finish the step,
+    /// save_state() and return exit_code().
+    bool stop_requested() const;
+    /// 128 + the signal's number, as shells report it; 0 if none came.
+    int exit_code() const;
+
+    // --- tracking ---
+    /// Opens the trackers of log_with under project_dir/`run`.
+    void init_trackers(const std::string& run,
+                       const std::map<std::string, std::string>& config = {});
+    void log(const std::map<std::string, double>& values, std::int64_t step);
+    void end_training();  ///< closes the trackers; the destructor does it too
+
+  private:
+    void prepare_one(nn::Module& model);
+    void prepare_one(optim::Optimizer& optimizer);
+    void prepare_one(data::DataLoader& loader);
+    void prepare_one(optim::Scheduler& schedule);
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+/// Seeds everything: weights, dropout, and loaders made afterwards.
+void set_seed(std::uint64_t seed);
+
+/// Calls run(batch_size), and again with int(0.9 * batch_size) after freeing caches as long as it
+/// throws OutOfMemoryError. Returns the size that worked; OutOfMemoryError when 0 is reached.
+std::int64_t find_executable_batch_size(std::int64_t starting_batch_size,
+                                        const std::function<void(std::int64_t)>& run);
+
+}  // namespace pippin

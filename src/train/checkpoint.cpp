@@ -1,0 +1,436 @@
+// Checkpoints of a whole run: a folder that appears in one step, with a manifest (state.json) that
+// holds the checksum of every other file.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "io/atomic_file.h"
+#include "pippin/io.h"
+#include "pippin/random.h"
+#include "train/accelerator_impl.h"
+
+namespace pippin {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int kVersion = 1;
+constexpr const char* kManifest = "state.json";
+
+[[noreturn]] void fail(const fs::path& path, const std::string& what) {
+    throw FileError(fmt::format("checkpoint {}: {}", path.string(), what));
+}
+
+struct Checksum {
+    std::uint64_t bytes = 0;
+    std::uint32_t crc32 = 0;
+};
+
+Checksum checksum_of(const fs::path& file) {
+    std::ifstream in(file, std::ios::binary);
+    if (!in) fail(file, "cannot be read");
+    Checksum c;
+    std::vector<char> block(1 << 20);
+    while (in) {
+        in.read(block.data(), static_cast<std::streamsize>(block.size()));
+        const auto n = static_cast<std::size_t>(in.gcount());
+        c.crc32 = static_cast<std::uint32_t>(
+            ::crc32(c.crc32, reinterpret_cast<const Bytef*>(block.data()), static_cast<uInt>(n)));
+        c.bytes += n;
+    }
+    return c;
+}
+
+void sync_folder(const fs::path& folder) {
+    const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    ::fsync(fd);
+    ::close(fd);
+}
+
+std::string file_name(const char* what, std::size_t index) {
+    return index == 0 ? fmt::format("{}.safetensors", what)
+                      : fmt::format("{}_{}.safetensors", what, index);
+}
+
+// "checkpoint_12" -> 12
+std::optional<int> number_of(const fs::path& folder) {
+    const std::string name = folder.filename().string();
+    constexpr std::string_view prefix = "checkpoint_";
+    if (name.rfind(prefix, 0) != 0) return std::nullopt;
+    int n = 0;
+    const char* end = name.data() + name.size();
+    const auto [at, error] = std::from_chars(name.data() + prefix.size(), end, n);
+    if (error != std::errc() || at != end || n < 0) return std::nullopt;
+    return n;
+}
+
+std::vector<std::pair<int, fs::path>> numbered(const fs::path& folder) {
+    std::vector<std::pair<int, fs::path>> out;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder, error))
+        if (const auto n = number_of(entry.path()); n && fs::exists(entry.path() / kManifest))
+            out.emplace_back(*n, entry.path());
+    std::sort(out.begin(), out.end());
+    return out;
+}
+
+// Folders that killed writers left: ".<name>.<process>.partial"
+void remove_abandoned(const fs::path& parent) {
+    std::error_code error;
+    std::vector<fs::path> abandoned;
+    for (const auto& entry : fs::directory_iterator(parent, error)) {
+        const std::string name = entry.path().filename().string();
+        constexpr std::string_view suffix = ".partial";
+        if (name.size() < suffix.size() || name[0] != '.' || !entry.is_directory(error) ||
+            name.compare(name.size() - suffix.size(), suffix.size(), suffix) != 0)
+            continue;
+        const std::string stem = name.substr(0, name.size() - suffix.size());
+        const std::size_t dot = stem.rfind('.');
+        int process = 0;
+        const char* end = stem.data() + stem.size();
+        const auto [at, bad] = std::from_chars(stem.data() + dot + 1, end, process);
+        if (bad == std::errc() && at == end && process > 0 && ::kill(process, 0) != 0)
+            abandoned.push_back(entry.path());
+    }
+    for (const fs::path& folder : abandoned)
+        fs::remove_all(folder, error);
+}
+
+// A folder that is written under another name and gets its own at the end.
+class NewFolder {
+  public:
+    explicit NewFolder(const fs::path& target) : target_(target) {
+        std::error_code error;
+        if (fs::exists(target, error)) fail(target, "is there already; choose another name");
+        parent_ = target.has_parent_path() ? target.parent_path() : fs::path(".");
+        fs::create_directories(parent_, error);
+        if (error) fail(target, "cannot make the folder: " + error.message());
+        remove_abandoned(parent_);
+        partial_ = parent_ / fmt::format(".{}.{}.partial", target.filename().string(), ::getpid());
+        fs::remove_all(partial_, error);
+        if (!fs::create_directory(partial_, error))
+            fail(target, "cannot make the folder: " + error.message());
+    }
+    ~NewFolder() {
+        std::error_code error;
+        if (!done_) fs::remove_all(partial_, error);
+    }
+    NewFolder(const NewFolder&) = delete;
+    NewFolder& operator=(const NewFolder&) = delete;
+
+    fs::path file(const std::string& name) const { return partial_ / name; }
+    void commit() {
+        sync_folder(partial_);
+        std::error_code error;
+        fs::rename(partial_, target_, error);
+        if (error) fail(target_, "cannot be given its name: " + error.message());
+        done_ = true;
+        sync_folder(parent_);
+    }
+
+  private:
+    fs::path target_, parent_, partial_;
+    bool done_ = false;
+};
+
+io::NamedTensors gradients_of(const optim::Optimizer& optimizer) {
+    io::NamedTensors out;
+    std::size_t index = 0;
+    for (const auto& group : optimizer.groups())
+        for (const Tensor& p : group.params) {
+            if (const Tensor g = p.grad(); g.defined())
+                out.emplace_back(fmt::format("grad.{}", index), g);
+            ++index;
+        }
+    return out;
+}
+
+void set_gradients(const optim::Optimizer& optimizer, const io::NamedTensors& gradients) {
+    std::vector<Tensor> parameters;
+    for (const auto& group : optimizer.groups())
+        for (const Tensor& p : group.params)
+            parameters.push_back(p);
+    for (Tensor& p : parameters)
+        p.zero_grad();
+    for (const auto& [name, g] : gradients) {
+        std::size_t index = 0;
+        const char* end = name.data() + name.size();
+        const auto [at, bad] =
+            std::from_chars(name.data() + std::min<std::size_t>(5, name.size()), end, index);
+        if (bad != std::errc() || at != end || index >= parameters.size())
+            throw ValueError(fmt::format("gradient \"{}\" belongs to no parameter", name));
+        parameters[index].set_grad(g);
+    }
+}
+
+// Values of their own, to go back to when a load fails half-way.
+io::NamedTensors snapshot(const io::NamedTensors& state) {
+    io::NamedTensors out;
+    for (const auto& [name, t] : state)
+        out.emplace_back(name, t.detach());
+    return out;
+}
+
+json read_manifest(const fs::path& folder) {
+    std::error_code error;
+    if (!fs::is_directory(folder, error)) fail(folder, "there is no such folder");
+    std::ifstream in(folder / kManifest, std::ios::binary);
+    if (!in) fail(folder, fmt::format("has no {}: it is no checkpoint", kManifest));
+    const std::string text((std::istreambuf_iterator<char>(in)), {});
+    json manifest = json::parse(text, nullptr, false);
+    if (!manifest.is_object() || manifest.value("format", json()) != "pippin checkpoint")
+        fail(folder, fmt::format("{} is damaged, or no checkpoint's", kManifest));
+    if (manifest.value("version", json()) != kVersion)
+        fail(folder, fmt::format("has version {}, this Pippin reads {}",
+                                 manifest.value("version", json()).dump(), kVersion));
+    return manifest;
+}
+
+void verify_files(const fs::path& folder, const json& manifest) {
+    for (const auto& [name, expected] : manifest.at("files").items()) {
+        if (name.find('/') != std::string::npos)
+            fail(folder, "names a file outside of it: " + name);
+        const fs::path file = folder / name;
+        std::error_code error;
+        if (!fs::exists(file, error)) fail(folder, name + " is missing");
+        const Checksum c = checksum_of(file);
+        if (c.bytes != expected.at("bytes").get<std::uint64_t>() ||
+            c.crc32 != expected.at("crc32").get<std::uint32_t>())
+            fail(folder, name + " is damaged: its checksum is not the recorded one");
+    }
+}
+
+}  // namespace
+
+std::filesystem::path Accelerator::save_state(const fs::path& folder) {
+    Impl& m = *impl_;
+    fs::path target = folder;
+    const fs::path automatic = m.options.project_dir / "checkpoints";
+    if (target.empty()) {
+        if (!m.options.automatic_checkpoint_naming)
+            throw ValueError(
+                "Accelerator.save_state: name a folder, or set automatic_checkpoint_naming");
+        const auto there = numbered(automatic);
+        const int after = there.empty() ? 0 : there.back().first + 1;
+        m.next_checkpoint = std::max(m.next_checkpoint, after);
+        target = automatic / fmt::format("checkpoint_{}", m.next_checkpoint);
+    }
+    NewFolder out(target);
+    json manifest{{"format", "pippin checkpoint"}, {"version", kVersion}};
+    manifest["device"] = m.device.str();
+    manifest["mixed_precision"] = m.precision;
+    const auto write = [&](const std::string& name, const io::NamedTensors& tensors) {
+        io::save_safetensors(out.file(name), tensors, {{"format", "pt"}});
+        const Checksum c = checksum_of(out.file(name));
+        manifest["files"][name] = {{"bytes", c.bytes}, {"crc32", c.crc32}};
+    };
+    manifest["files"] = json::object();
+    manifest["models"] = m.models.size();
+    for (std::size_t i = 0; i < m.models.size(); ++i)
+        write(file_name("model", i), m.models[i]->state_dict());
+    manifest["optimizers"] = m.optimizers.size();
+    const bool adding_up = m.window_batch > 0 && m.gradients_pending;
+    for (std::size_t i = 0; i < m.optimizers.size(); ++i) {
+        write(file_name("optimizer", i), m.optimizers[i]->state_dict());
+        if (adding_up) write(file_name("gradients", i), gradients_of(*m.optimizers[i]));
+    }
+    manifest["schedules"] = json::array();
+    for (const optim::Scheduler* s : m.schedules)
+        manifest["schedules"].push_back(s->steps());
+    manifest["loaders"] = json::array();
+    for (const data::DataLoader* l : m.loaders) {
+        const auto p = l->position();
+        manifest["loaders"].push_back({{"epoch", p.epoch},
+                                       {"batch", p.batch},
+                                       {"seed", p.seed},
+                                       {"batches", l->size()},
+                                       {"batch_size", l->options().batch_size}});
+    }
+    const RandomState random = random_state();
+    manifest["random"] = {{"seed", random.seed}, {"sequence", random.sequence}};
+    const auto scaler = m.scaler.state();
+    manifest["scaler"] = {{"scale", scaler.scale},
+                          {"good_steps", scaler.good_steps},
+                          {"skipped_steps", scaler.skipped_steps}};
+    manifest["steps"] = m.steps;
+    manifest["window"] = {{"batch", adding_up ? m.window_batch : 0}, {"size", m.window_size}};
+    manifest["custom"] = json::object();
+    for (const Impl::Custom& c : m.custom)
+        manifest["custom"][c.name] = c.save();
+    std::string text;
+    try {
+        text = manifest.dump(2) + "\n";
+    } catch (const json::exception&) {
+        throw ValueError("Accelerator.save_state: registered text must be UTF-8");
+    }
+    {
+        io::AtomicFile file(out.file(kManifest));
+        file.write(text.data(), text.size());
+        file.commit();
+    }
+    out.commit();
+    if (folder.empty()) {
+        ++m.next_checkpoint;
+        auto there = numbered(automatic);
+        const auto limit = static_cast<std::size_t>(m.options.total_limit);
+        for (std::size_t i = 0; limit > 0 && i + limit < there.size(); ++i) {
+            std::error_code error;
+            fs::remove(there[i].second / kManifest, error);  // first: what is left is none
+            fs::remove_all(there[i].second, error);
+        }
+    }
+    return target;
+}
+
+std::optional<fs::path> Accelerator::latest_checkpoint() const {
+    auto there = numbered(impl_->options.project_dir / "checkpoints");
+    if (there.empty()) return std::nullopt;
+    return there.back().second;
+}
+
+std::filesystem::path Accelerator::load_state(const fs::path& given) {
+    Impl& m = *impl_;
+    fs::path folder = given;
+    if (folder.empty()) {
+        const auto latest = latest_checkpoint();
+        if (!latest)
+            fail(m.options.project_dir / "checkpoints", "there is no checkpoint to go on from");
+        folder = *latest;
+    }
+    const json manifest = read_manifest(folder);
+    struct Counts {
+        const char* what;
+        std::size_t have, need;
+    };
+    io::NamedTensors tensors;
+    std::vector<io::NamedTensors> models, optimizers, gradients;
+    std::vector<data::DataLoader::Position> positions;
+    std::vector<std::int64_t> schedule_steps;
+    RandomState random;
+    amp::GradScaler::State scaler;
+    std::int64_t steps = 0;
+    int window_batch = 0, window_size = 1;
+    std::map<std::string, std::string> custom;
+    try {
+        verify_files(folder, manifest);
+        for (const Counts& c :
+             {Counts{"models", manifest.at("models").get<std::size_t>(), m.models.size()},
+              Counts{"optimizers", manifest.at("optimizers").get<std::size_t>(),
+                     m.optimizers.size()},
+              Counts{"schedules", manifest.at("schedules").size(), m.schedules.size()},
+              Counts{"loaders", manifest.at("loaders").size(), m.loaders.size()}})
+            if (c.have != c.need)
+                fail(folder,
+                     fmt::format("has {} {}, but {} were prepared", c.have, c.what, c.need));
+        window_batch = manifest.at("window").at("batch").get<int>();
+        window_size = manifest.at("window").at("size").get<int>();
+        for (std::size_t i = 0; i < m.models.size(); ++i)
+            models.push_back(
+                io::load_safetensors(folder / file_name("model", i)).tensors(m.device));
+        for (std::size_t i = 0; i < m.optimizers.size(); ++i) {
+            optimizers.push_back(
+                io::load_safetensors(folder / file_name("optimizer", i)).tensors(m.device));
+            gradients.emplace_back();
+            if (window_batch > 0)
+                gradients.back() =
+                    io::load_safetensors(folder / file_name("gradients", i)).tensors(m.device);
+        }
+        for (const json& s : manifest.at("schedules"))
+            schedule_steps.push_back(s.get<std::int64_t>());
+        for (std::size_t i = 0; i < m.loaders.size(); ++i) {
+            const json& l = manifest.at("loaders").at(i);
+            positions.push_back({l.at("epoch").get<std::int64_t>(),
+                                 l.at("batch").get<std::int64_t>(),
+                                 l.at("seed").get<std::uint64_t>()});
+            if (l.at("batches").get<std::int64_t>() != m.loaders[i]->size() ||
+                l.at("batch_size").get<std::int64_t>() != m.loaders[i]->options().batch_size)
+                fail(folder, fmt::format("loader {} gave {} batches of {}, this one gives {} of {}",
+                                         i, l.at("batches").get<std::int64_t>(),
+                                         l.at("batch_size").get<std::int64_t>(),
+                                         m.loaders[i]->size(), m.loaders[i]->options().batch_size));
+        }
+        random = {manifest.at("random").at("seed").get<std::uint64_t>(),
+                  manifest.at("random").at("sequence").get<std::uint64_t>()};
+        scaler = {manifest.at("scaler").at("scale").get<double>(),
+                  manifest.at("scaler").at("good_steps").get<std::int64_t>(),
+                  manifest.at("scaler").at("skipped_steps").get<std::int64_t>()};
+        steps = manifest.at("steps").get<std::int64_t>();
+        custom = manifest.at("custom").get<std::map<std::string, std::string>>();
+    } catch (const json::exception& e) {
+        fail(folder, fmt::format("{} is damaged: {}", kManifest, e.what()));
+    }
+    for (const Impl::Custom& c : m.custom)
+        if (!custom.count(c.name))
+            fail(folder, fmt::format("has no \"{}\", which was registered", c.name));
+
+    // Everything is read; from here on a failure goes back to what was.
+    std::vector<io::NamedTensors> old_models, old_optimizers, old_gradients;
+    std::vector<std::int64_t> old_steps;
+    std::vector<data::DataLoader::Position> old_positions;
+    const RandomState old_random = random_state();
+    for (nn::Module* x : m.models)
+        old_models.push_back(snapshot(x->state_dict()));
+    for (optim::Optimizer* x : m.optimizers) {
+        old_optimizers.push_back(snapshot(x->state_dict()));
+        old_gradients.push_back(snapshot(gradients_of(*x)));
+    }
+    for (optim::Scheduler* x : m.schedules)
+        old_steps.push_back(x->steps());
+    for (data::DataLoader* x : m.loaders)
+        old_positions.push_back(x->position());
+    const auto put = [&](const auto& from_models, const auto& from_optimizers,
+                         const auto& from_gradients, const auto& from_steps,
+                         const auto& from_positions, RandomState from_random) {
+        for (std::size_t i = 0; i < m.models.size(); ++i)
+            m.models[i]->load_state_dict(from_models[i]);
+        // Schedules first: they set learning rates, which the optimizers' states hold too.
+        for (std::size_t i = 0; i < m.schedules.size(); ++i)
+            m.schedules[i]->load(from_steps[i]);
+        for (std::size_t i = 0; i < m.optimizers.size(); ++i) {
+            m.optimizers[i]->load_state_dict(from_optimizers[i]);
+            set_gradients(*m.optimizers[i], from_gradients[i]);
+        }
+        for (std::size_t i = 0; i < m.loaders.size(); ++i)
+            m.loaders[i]->set_position(from_positions[i]);
+        set_random_state(from_random);
+    };
+    try {
+        put(models, optimizers, gradients, schedule_steps, positions, random);
+        for (const Impl::Custom& c : m.custom)
+            c.load(custom.at(c.name));
+        m.scaler.load_state(scaler.scale > 0 ? scaler : m.scaler.state());
+    } catch (...) {
+        put(old_models, old_optimizers, old_gradients, old_steps, old_positions, old_random);
+        throw;
+    }
+    m.steps = steps;
+    m.window_batch = window_batch;
+    m.window_size = window_size;
+    m.gradients_pending = window_batch > 0;
+    const std::string made_on = manifest.value("device", "");
+    if (made_on != m.device.str())
+        fmt::print(stderr, "pippin: {} was made on {}; going on with it on {}\n", folder.string(),
+                   made_on, m.device.str());
+    return folder;
+}
+
+void Accelerator::save_model(const nn::Module& model, const fs::path& folder) const {
+    if (!is_main_process()) return;
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error)
+        throw FileError(fmt::format("Accelerator.save_model: cannot make the folder {}: {}",
+                                    folder.string(), error.message()));
+    io::save_safetensors(folder / "model.safetensors", model.state_dict(), {{"format", "pt"}});
+}
+
+}  // namespace pippin
