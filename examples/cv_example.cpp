@@ -1,18 +1,11 @@
-// Fine-tunes or trains a residual network on a folder of images named <label>_<number>.jpg: 80 % of
-// them train, 20 % measure. Prints the accuracy after each epoch.
-#include <fmt/format.h>
-
-#include <optional>
-
+// Fine-tunes or trains a network on a folder of images named <label>_<number>.jpg: 80 % of them
+// train, 20 % measure. Prints the accuracy after each epoch.
 #include "flags.h"
-#include "pippin/data.h"
-#include "pippin/io.h"
-#include "pippin/models.h"
-#include "pippin/pippin.h"
+#include "image_task.h"
+#include "pippin/accelerator.h"
 #include "pippin/train.h"
 
 using namespace pippin;
-namespace tf = pippin::transforms;
 
 struct Args {
     std::string data_dir, mixed_precision = "no", model = "resnet50", weights;
@@ -23,62 +16,28 @@ struct Args {
     std::uint64_t seed = 42;
 };
 
-// Pretrained weights for another number of classes: all but the classifier is loaded and frozen.
-void load_pretrained(nn::Module& model, const std::string& path) {
-    nn::Module::Named state;
-    const nn::Module::Named own = model.state_dict();
-    for (auto& [name, tensor] : io::load_safetensors(path).tensors())
-        if (name.rfind("fc.", 0) != 0) state.emplace_back(name, tensor);
-    for (const auto& [name, tensor] : own)
-        if (name.rfind("fc.", 0) == 0) state.emplace_back(name, tensor);
-    model.load_state_dict(state);
-    for (auto& [name, parameter] : model.named_parameters())
-        parameter.requires_grad_(name.rfind("fc.", 0) == 0);
-}
-
 void train_model(const Args& args) {
-    examples::use_device(args.cpu ? "cpu" : "");
-    manual_seed(args.seed);
-    // Weights stay float32; convolutions and matrix products read them as bfloat16.
-    const DType precision = args.mixed_precision == "bf16" ? bfloat16 : float32;
-
-    const tf::Normalize normalize({0.485f, 0.456f, 0.406f},
-                                  {0.229f, 0.224f, 0.225f});  // ImageNet's
-    const tf::Compose for_training{tf::RandomResizedCrop(args.image_size, {0.5, 1.0}),
-                                   tf::ToTensor(), normalize};
-    const tf::Compose for_measuring{tf::Resize(args.image_size, args.image_size), tf::ToTensor(),
-                                    normalize};
-    data::ImageFolder images(args.data_dir, for_training, data::Labels::FileNames);
-    const auto num_classes = static_cast<std::int64_t>(images.classes().size());
-    const auto train_images = std::make_shared<const data::ImageFolder>(images);
-    images.set_transform(for_measuring);
-    const auto eval_images = std::make_shared<const data::ImageFolder>(images);
-    // Both copies split alike under one seed.
-    const auto train_set = data::random_split(train_images, {0.8, 0.2}, args.seed)[0];
-    const auto eval_set = data::random_split(eval_images, {0.8, 0.2}, args.seed)[1];
-    if (train_set->size() == 0 || eval_set->size() == 0)
-        throw ValueError(
-            fmt::format("{} images in {} are too few to split", images.size(), args.data_dir));
-    data::DataLoader train_loader(train_set, {.batch_size = args.batch_size,
-                                              .shuffle = true,
-                                              .seed = args.seed,
-                                              .workers = args.workers});
-    data::DataLoader eval_loader(eval_set,
+    Accelerator accelerator({.mixed_precision = args.mixed_precision, .cpu = args.cpu});
+    set_seed(args.seed);
+    const auto task = examples::load_images(args.data_dir, args.image_size, args.seed);
+    data::DataLoader train_loader(task.train, {.batch_size = args.batch_size,
+                                               .shuffle = true,
+                                               .seed = args.seed,
+                                               .workers = args.workers});
+    data::DataLoader eval_loader(task.eval,
                                  {.batch_size = args.batch_size, .workers = args.workers});
-
-    const auto model = models::create(args.model, num_classes);
-    if (!args.weights.empty()) load_pretrained(*model, args.weights);
-    fmt::print("device: {}, {} ({})\n", default_device().str(), default_device().description(),
-               default_device_reason());
-    fmt::print("{} on {} images of {} classes, {} to measure, precision {}\n", args.model,
-               train_set->size(), num_classes, eval_set->size(), name_of(precision));
+    const auto model = examples::make_model(args.model, task.num_classes, args.weights);
+    accelerator.print(fmt::format("{} on {} images of {} classes, {} to measure, precision {}",
+                                  args.model, task.train->size(), task.num_classes,
+                                  task.eval->size(), accelerator.mixed_precision()));
 
     optim::Adam optimizer(model->parameters(), {.lr = args.lr / 25});
     optim::OneCycleLR schedule(
         optimizer, {.max_lr = args.lr, .total_steps = args.epochs * train_loader.size()});
+    accelerator.prepare(*model, optimizer, train_loader, eval_loader, schedule);
     // A bar for people; whoever reads the output from a pipe gets one line an epoch.
     train::ProgressBar bar(
-        {.epochs = args.epochs, .images_per_epoch = train_set->size(), .lines_per_epoch = 0});
+        {.epochs = args.epochs, .images_per_epoch = task.train->size(), .lines_per_epoch = 0});
 
     for (int epoch = 0; epoch < args.epochs; ++epoch) {
         model->train();
@@ -86,14 +45,15 @@ void train_model(const Args& args) {
         for (const auto& batch : train_loader) {
             Tensor loss;
             {
-                const Autocast autocast(precision);
+                const auto autocast = accelerator.autocast();
                 loss = cross_entropy((*model)(batch.data), batch.target);
             }
-            optimizer.zero_grad();
-            loss.backward();
+            accelerator.backward(loss);
             optimizer.step();
             schedule.step();
+            optimizer.zero_grad();
             bar.update(batch.target.size(0), loss);
+            if (accelerator.stop_requested()) return;
         }
         bar.end_epoch();
 
@@ -102,24 +62,23 @@ void train_model(const Args& args) {
         {
             const NoGrad no_grad;
             for (const auto& batch : eval_loader) {
-                const Autocast autocast(precision);
+                const auto autocast = accelerator.autocast();
                 right.add((*model)(batch.data), batch.target);
                 flush();  // work starts while the next batch is being made
             }
         }
-        fmt::print("epoch {}: {:.2f}\n", epoch, 100 * right.value());
-        std::fflush(stdout);
+        accelerator.print(fmt::format("epoch {}: {:.2f}", epoch, 100 * right.value()));
     }
 }
 
 int main(int argc, char** argv) {
     Args args;
-    CLI::App app("Trains a residual network on a folder of images named <label>_<number>.jpg.");
+    CLI::App app("Trains a network on a folder of images named <label>_<number>.jpg.");
     app.option_defaults()->always_capture_default();
     app.add_option("--data_dir", args.data_dir, "folder of images")->required();
-    app.add_option("--mixed_precision", args.mixed_precision, "no (float32) or bf16")
+    app.add_option("--mixed_precision", args.mixed_precision, "no (float32), bf16 or fp16")
         ->envname("PIPPIN_MIXED_PRECISION")
-        ->check(CLI::IsMember({"no", "bf16"}));
+        ->check(CLI::IsMember({"no", "bf16", "fp16"}));
     app.add_flag("--cpu", args.cpu, "train on the processor");
     app.add_option("--epochs", args.epochs)->check(CLI::PositiveNumber);
     app.add_option("--batch_size", args.batch_size)->check(CLI::PositiveNumber);
@@ -128,11 +87,9 @@ int main(int argc, char** argv) {
         "--lr", args.lr,
         "highest learning rate of the one-cycle schedule; without --weights rather 2e-3");
     app.add_option("--seed", args.seed);
-    app.add_option("--model", args.model,
-                   "one of resnet18, resnet34, resnet50, resnet101, resnet152");
-    app.add_option(
-        "--weights", args.weights,
-        "pretrained weights (safetensors, torchvision's names): only the classifier is trained");
+    app.add_option("--model", args.model, "see `pippin models`");
+    app.add_option("--weights", args.weights,
+                   "pretrained weights (safetensors or .pth): only the last layer is trained");
     app.add_option("--workers", args.workers, "threads that make batches ahead");
     examples::parse(app, argc, argv);
     return examples::run([&] { train_model(args); });

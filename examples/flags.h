@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "pippin/device.h"
@@ -35,12 +36,17 @@ inline void use_device(const std::string& name) {
     if (!name.empty()) pippin::set_default_device(pippin::Device(name));
 }
 
-/// main() around `body`: an error ends the program with its text and exit code 1.
+/// main() around `body`, which may give the exit code: an error ends the program with its text and
+/// exit code 1.
 template <class F>
 int run(F body) {
     try {
-        body();
-        return 0;
+        if constexpr (std::is_same_v<decltype(body()), int>) {
+            return body();
+        } else {
+            body();
+            return 0;
+        }
     } catch (const std::exception& e) {
         std::fflush(stdout);
         std::fprintf(stderr, "error: %s\n", e.what());

@@ -149,7 +149,7 @@ TEST_F(Examples, CvExampleLearnsFromJpegs) {
 
     o = run("cv_example", common + "--epochs 1 --mixed_precision bf16");
     ASSERT_EQ(o.code, 0) << o.output;
-    EXPECT_TRUE(o.has("precision bfloat16")) << o.output;
+    EXPECT_TRUE(o.has("precision bf16")) << o.output;
     EXPECT_TRUE(o.has("epoch 0: ")) << o.output;
 }
 
@@ -194,10 +194,53 @@ TEST_F(Examples, CvExampleTakesTheLaunchersPrecision) {
         shell(kClean + launcher.string() + " launch --cpu --mixed_precision bf16" + arguments);
     EXPECT_EQ(o.code, 0) << o.output;
     EXPECT_TRUE(o.has("PIPPIN_DEVICE=cpu")) << o.output;
-    EXPECT_TRUE(o.has("precision bfloat16")) << o.output;
+    EXPECT_TRUE(o.has("precision bf16")) << o.output;
     o = shell(kClean + launcher.string() + " launch --mixed_precision fp16" + arguments);
-    EXPECT_EQ(o.code, 2) << o.output;  // on the way, not there yet
-    EXPECT_TRUE(o.has("fp16")) << o.output;
+    EXPECT_EQ(o.code, 0) << o.output;
+    EXPECT_TRUE(o.has("precision fp16")) << o.output;
+}
+
+// Stopped after two steps and resumed: the accuracies are those of the run that nobody stopped.
+TEST_F(Examples, CompleteCvExampleResumes) {
+    write_jpegs(folder.path / "images", 30);
+    const auto at = [&](const char* name) { return (folder.path / name).string(); };
+    const std::string common = "--data_dir " + at("images") +
+                               " --model resnet18 --image_size 32 --batch_size 8 --cpu --lr 1e-2 "
+                               "--epochs 2 --gradient_accumulation_steps 2 ";
+    const Outcome whole =
+        run("complete_cv_example", common + "--checkpointing_steps 2 --output_dir " + at("out") +
+                                       " --with_tracking --project_dir " + at("logs"));
+    ASSERT_EQ(whole.code, 0) << whole.output;
+    EXPECT_TRUE(fs::exists(folder.path / "out/step_4/state.json")) << whole.output;
+    EXPECT_TRUE(fs::exists(folder.path / "logs/complete_cv_example/metrics.csv"));
+    const Outcome rest =
+        run("complete_cv_example",
+            common + "--resume_from_checkpoint " + at("out/step_2") + " --output_dir " + at("b"));
+    ASSERT_EQ(rest.code, 0) << rest.output;
+    EXPECT_TRUE(rest.has("resumed from")) << rest.output;
+    EXPECT_EQ(rest.lines().back(), whole.lines().back());
+    EXPECT_TRUE(rest.has("epoch 0: ")) << "step 2 lies within the first epoch";
+    const Outcome wrong = run("complete_cv_example", common + "--checkpointing_steps often");
+    EXPECT_EQ(wrong.code, 1);
+    EXPECT_TRUE(wrong.has("often")) << wrong.output;
+}
+
+// SIGTERM: the step is finished, the state saved, and the code is the shell's 128 + 15.
+TEST_F(Examples, CompleteCvExampleStopsInOrder) {
+    write_jpegs(folder.path / "images", 60);
+    const auto at = [&](const char* name) { return (folder.path / name).string(); };
+    const std::string common = "--data_dir " + at("images") +
+                               " --model resnet18 --image_size 32 --batch_size 4 --cpu "
+                               "--output_dir " +
+                               at("out");
+    const Outcome o =
+        shell("timeout --signal=TERM --preserve-status 3 " + kClean +
+              (kExamples / "complete_cv_example").string() + " " + common + " --epochs 1000");
+    EXPECT_EQ(o.code, 143) << o.output;
+    ASSERT_TRUE(o.has("go on with --resume_from_checkpoint ")) << o.output;
+    const std::string last = o.lines().back();
+    const std::string saved = last.substr(last.rfind(' ') + 1);
+    EXPECT_TRUE(fs::exists(fs::path(saved) / "state.json")) << saved;
 }
 
 TEST_F(Examples, CvExampleSaysWhatIsWrong) {

@@ -1,0 +1,60 @@
+// What the image examples share: a folder of images split in two, and a model with a new
+// classifier.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "pippin/data.h"
+#include "pippin/models.h"
+#include "pippin/pippin.h"
+#include "pippin/weights.h"
+
+namespace examples {
+
+struct ImageTask {
+    pippin::data::DatasetPtr train, eval;  ///< 80 % and 20 % of the images
+    std::int64_t num_classes = 0;
+};
+
+/// Files are named <label>_<number>.jpg. Random crops train, the whole image measures.
+inline ImageTask load_images(const std::string& folder, std::int64_t size, std::uint64_t seed) {
+    namespace tf = pippin::transforms;
+    namespace data = pippin::data;
+    const tf::Normalize normalize({0.485f, 0.456f, 0.406f},
+                                  {0.229f, 0.224f, 0.225f});  // ImageNet's
+    data::ImageFolder images(
+        folder, tf::Compose{tf::RandomResizedCrop(size, {0.5, 1.0}), tf::ToTensor(), normalize},
+        data::Labels::FileNames);
+    const auto for_training = std::make_shared<const data::ImageFolder>(images);
+    images.set_transform(tf::Compose{tf::Resize(size, size), tf::ToTensor(), normalize});
+    const auto for_measuring = std::make_shared<const data::ImageFolder>(images);
+    ImageTask task;
+    task.num_classes = static_cast<std::int64_t>(images.classes().size());
+    // Both copies split alike under one seed.
+    task.train = data::random_split(for_training, {0.8, 0.2}, seed)[0];
+    task.eval = data::random_split(for_measuring, {0.8, 0.2}, seed)[1];
+    if (task.train->size() == 0 || task.eval->size() == 0)
+        throw pippin::ValueError(
+            fmt::format("{} images in {} are too few to split", images.size(), folder));
+    return task;
+}
+
+/// A model for that many classes. With weights, all but its last layer is loaded and frozen.
+inline std::shared_ptr<pippin::nn::Module> make_model(const std::string& name,
+                                                      std::int64_t num_classes,
+                                                      const std::string& weights) {
+    const auto model = pippin::models::create(name, num_classes);
+    if (weights.empty()) return model;
+    // The last layer, as the models call it: resnet's fc, the others' classifier or head.
+    const std::string last = model->named_parameters().back().first;
+    const std::string head = last.substr(0, last.rfind('.') + 1);
+    pippin::load_weights(*model, weights, {.ignore = {head}});
+    for (auto& [key, parameter] : model->named_parameters())
+        parameter.requires_grad_(key.rfind(head, 0) == 0);
+    return model;
+}
+
+}  // namespace examples
