@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "spelling.h"
+
 namespace pippin::cli {
 
 static std::vector<Command>& registered() {
@@ -22,6 +24,16 @@ std::string flag(const std::string& name) {
     std::string dashed = name;
     std::replace(dashed.begin(), dashed.end(), '_', '-');
     return dashed == name ? "--" + name : "--" + name + ",--" + dashed;
+}
+
+std::string unknown_flag(const CLI::App& app, const std::string& word) {
+    std::vector<std::string> flags;
+    for (const CLI::Option* option : app.get_options())
+        for (const std::string& name : option->get_lnames())
+            flags.push_back("--" + name);
+    const std::string name = word.substr(0, word.find('='));
+    return app.get_name() + ": unknown flag " + name + suggestion(name, flags) + " (see pippin " +
+           app.get_name() + " --help)";
 }
 
 }  // namespace pippin::cli

@@ -25,4 +25,7 @@ struct Register {
 /// "num_processes" gives "--num_processes,--num-processes": flags take either.
 std::string flag(const std::string& name);
 
+/// "pippin launch: unknown flag --cpuu; did you mean --cpu?"
+std::string unknown_flag(const CLI::App& app, const std::string& word);
+
 }  // namespace pippin::cli

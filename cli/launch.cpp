@@ -8,7 +8,9 @@
 #include <sstream>
 
 #include "commands.h"
+#include "config_file.h"
 #include "pippin/error.h"
+#include "spelling.h"
 #include "system.h"
 
 namespace pippin::cli {
@@ -44,17 +46,14 @@ std::vector<fs::path> path_folders() {
     return out;
 }
 
-std::string names_in(const std::vector<fs::path>& folders) {
+std::vector<std::string> names_in(const std::vector<fs::path>& folders) {
     std::vector<std::string> names;
     std::error_code error;
     for (const fs::path& folder : folders)
         for (const auto& entry : fs::directory_iterator(folder, error))
             if (is_executable(entry.path())) names.push_back(entry.path().filename().string());
     std::sort(names.begin(), names.end());
-    std::string out;
-    for (const std::string& n : names)
-        out += (out.empty() ? "" : ", ") + n;
-    return out;
+    return names;
 }
 
 fs::path find_program(const std::string& name) {
@@ -79,41 +78,146 @@ fs::path find_program(const std::string& name) {
         message = fmt::format("launch: {} is not executable", name);
     else
         message = fmt::format("launch: there is no program \"{}\"", name);
-    if (const std::string known = names_in(examples); !known.empty())
-        message += "; examples: " + known;
+    const std::vector<std::string> known = names_in(examples);
+    message += suggestion(given.filename().string(), known);
+    if (!known.empty()) message += fmt::format("; examples: {}", fmt::join(known, ", "));
     throw FileError(message);
 }
 
 struct Args {
-    bool cpu = false;
-    std::string mixed_precision;
-    int threads = 0;
+    bool cpu = false, quiet = false, debug = false;
+    std::string mixed_precision, gpu_ids, config_file;
+    int threads = 0, processes = 0;
+};
+
+// One setting and where it came from: flags beat the environment, that beats the file, and the file
+// beats what Pippin assumes.
+struct Setting {
+    std::string name, value, source;
+};
+
+std::string environment(const char* name) {
+    const char* v = std::getenv(name);
+    return v ? v : "";
+}
+
+class Settings {
+  public:
+    explicit Settings(const Args& args) : args_(args) {
+        std::error_code error;
+        if (!args.config_file.empty()) {
+            path_ = args.config_file;
+            file_ = read_config(path_);
+        } else if (fs::exists(default_config_path(), error)) {
+            path_ = default_config_path();
+            file_ = read_config(path_);
+        }
+        device();
+        const std::string p = args.mixed_precision;
+        add("mixed_precision", p, "PIPPIN_MIXED_PRECISION", file_.mixed_precision.value_or(""),
+            "no");
+        add("num_processes", args.processes ? std::to_string(args.processes) : "", nullptr,
+            file_.num_processes ? std::to_string(*file_.num_processes) : "", "1");
+        add("num_cpu_threads_per_process", args.threads ? std::to_string(args.threads) : "",
+            "OMP_NUM_THREADS",
+            file_.num_cpu_threads_per_process ? std::to_string(*file_.num_cpu_threads_per_process)
+                                              : "",
+            "");
+    }
+
+    const std::string& operator[](const std::string& name) const {
+        for (const Setting& s : all_)
+            if (s.name == name) return s.value;
+        throw Error("launch: no setting " + name);
+    }
+    bool debug() const { return args_.debug || file_.debug.value_or(false); }
+    const fs::path& path() const { return path_; }
+    std::string str() const {
+        std::string out = path_.empty() ? fmt::format("no config file (looked for {})\n",
+                                                      default_config_path().string())
+                                        : fmt::format("config file {}\n", path_.string());
+        for (const Setting& s : all_)
+            out += fmt::format("  {:28} {:14} from {}\n", s.name,
+                               s.value.empty() ? "(the program's)" : s.value, s.source);
+        return out;
+    }
+    bool assumes_all() const { return path_.empty(); }
+
+  private:
+    void add(const std::string& name, const std::string& flag_value, const char* variable,
+             const std::string& file_value, const std::string& assumed) {
+        if (!flag_value.empty())
+            all_.push_back({name, flag_value, "the flag"});
+        else if (variable && !environment(variable).empty())
+            all_.push_back({name, environment(variable), std::string("the variable ") + variable});
+        else if (!file_value.empty())
+            all_.push_back({name, file_value, "the config file"});
+        else
+            all_.push_back({name, assumed, "what Pippin assumes"});
+    }
+    void device() {
+        std::string flag_value, file_value;
+        if (args_.cpu) flag_value = "cpu";
+        if (args_.cpu && !args_.gpu_ids.empty())
+            throw ValueError("launch: --cpu and --gpu_ids exclude each other");
+        if (!args_.gpu_ids.empty()) flag_value = of_ids(args_.gpu_ids);
+        if (file_.use_cpu.value_or(false))
+            file_value = "cpu";
+        else if (file_.gpu_ids && *file_.gpu_ids != "all")  // all: the best device found
+            file_value = of_ids(*file_.gpu_ids);
+        add("device", flag_value, "PIPPIN_DEVICE", file_value, "");
+    }
+    // One process uses one GPU: the first of those named.
+    static std::string of_ids(const std::string& ids) {
+        return ids == "all" ? "gpu" : "gpu:" + ids.substr(0, ids.find(','));
+    }
+
+    const Args& args_;
+    fs::path path_;
+    Config file_;
+    std::vector<Setting> all_;
 };
 
 std::function<int()> setup(CLI::App& app) {
     auto args = std::make_shared<Args>();
     app.add_flag("--cpu", args->cpu, "train on the processor");
+    app.add_option(flag("gpu_ids"), args->gpu_ids, "GPUs to use: all, or numbers as in 0,1")
+        ->check(CLI::Validator(check_gpu_ids, "IDS"));
     app.add_option(flag("mixed_precision"), args->mixed_precision, "no, fp16 or bf16")
         ->check(CLI::IsMember({"no", "fp16", "bf16"}));
+    app.add_option(flag("num_processes"), args->processes, "processes that train together")
+        ->check(CLI::PositiveNumber);
     app.add_option(flag("num_cpu_threads_per_process"), args->threads,
                    "threads for work on the processor")
         ->check(CLI::PositiveNumber);
+    app.add_option(flag("config_file"), args->config_file,
+                   "file of `pippin config` to use instead of the default one");
+    app.add_flag("--quiet,-q", args->quiet, "say nothing of the settings");
+    app.add_flag("--debug", args->debug, "print each setting and where it came from");
     app.prefix_command();  // the first word that is no flag ends pippin's part of the line
-    app.footer("As in: pippin launch --cpu cv_example --data_dir images");
+    app.footer(
+        "As in: pippin launch --cpu cv_example --data_dir images\n"
+        "Flags beat the environment, that beats the config file. The exit code is the program's.");
     return [&app, args]() -> int {
         std::vector<std::string> rest = app.remaining();
         if (rest.empty())
             throw ValueError(
                 "launch: name the program to run, as in: pippin launch cv_example ...");
-        if (rest.front().rfind('-', 0) == 0)
-            throw ValueError(
-                fmt::format("launch: unknown flag {} (see pippin launch --help)", rest.front()));
+        if (rest.front().rfind('-', 0) == 0) throw ValueError(unknown_flag(app, rest.front()));
         const fs::path program = find_program(rest.front());
-        if (args->cpu) set_environment("PIPPIN_DEVICE", "cpu");
-        if (!args->mixed_precision.empty())
-            set_environment("PIPPIN_MIXED_PRECISION", args->mixed_precision);
-        if (args->threads > 0) set_environment("OMP_NUM_THREADS", std::to_string(args->threads));
+        const Settings settings(*args);
+        if (settings.debug() && !args->quiet) fmt::print(stderr, "{}", settings.str());
+        if (settings["num_processes"] != "1")
+            throw ValueError(fmt::format(
+                "launch: num_processes is {}, but training runs in one process so far; say "
+                "--num_processes 1",
+                settings["num_processes"]));
+        if (!settings["device"].empty()) set_environment("PIPPIN_DEVICE", settings["device"]);
+        set_environment("PIPPIN_MIXED_PRECISION", settings["mixed_precision"]);
+        if (const std::string& threads = settings["num_cpu_threads_per_process"]; !threads.empty())
+            set_environment("OMP_NUM_THREADS", threads);
         rest.erase(rest.begin());
+        std::fflush(stderr);
         const std::string reason = replace_by(program, rest);
         throw FileError(fmt::format("launch: cannot run {}: {}", program.string(), reason));
     };

@@ -4,6 +4,31 @@
 #include <memory>
 
 #include "commands.h"
+#include "spelling.h"
+
+// A command or a flag that there is not: names the nearest one.
+static int unexpected(CLI::App& app, int argc, char** argv, const CLI::ExtrasError& e) {
+    std::vector<std::string> names;
+    for (const CLI::App* sub : app.get_subcommands({}))
+        names.push_back(sub->get_name());
+    const auto chosen = app.get_subcommands();
+    const std::string first = argc > 1 ? argv[1] : "";
+    if (chosen.empty() && first.rfind('-', 0) != 0) {
+        fmt::print(stderr, "pippin: there is no command {}{} Commands: {}\n", first,
+                   pippin::cli::suggestion(first, names) + ".", fmt::join(names, ", "));
+        return 2;
+    }
+    const CLI::App& at = chosen.empty() ? app : *chosen.front();
+    for (int i = chosen.empty() ? 1 : 2; i < argc; ++i) {
+        const std::string word = argv[i];
+        const std::string name = word.substr(0, word.find('='));
+        if (word.rfind("--", 0) == 0 && !at.get_option_no_throw(name)) {
+            fmt::print(stderr, "pippin {}\n", pippin::cli::unknown_flag(at, word));
+            return 2;
+        }
+    }
+    return app.exit(e) == 0 ? 0 : 2;
+}
 
 int main(int argc, char** argv) {
     CLI::App app("Trains and fine-tunes neural networks on the hardware at hand.", "pippin");
@@ -17,6 +42,8 @@ int main(int argc, char** argv) {
     }
     try {
         app.parse(argc, argv);
+    } catch (const CLI::ExtrasError& e) {
+        return unexpected(app, argc, argv, e);
     } catch (const CLI::ParseError& e) {
         return app.exit(e) == 0 ? 0 : 2;
     }

@@ -29,8 +29,10 @@ class Cli : public testing::Test {
     }
     std::string at(const std::string& name) const { return (folder.path / name).string(); }
     Outcome pippin(const std::string& arguments) const {
-        return shell("env -u PIPPIN_DEVICE -u PIPPIN_MIXED_PRECISION -u OMP_NUM_THREADS " +
-                     kPippin.string() + " " + arguments);
+        return shell(
+            "env -u PIPPIN_DEVICE -u PIPPIN_MIXED_PRECISION -u OMP_NUM_THREADS "
+            "XDG_CONFIG_HOME=/nonexistent " +
+            kPippin.string() + " " + arguments);
     }
     test::ScratchFolder folder;
 };
@@ -47,7 +49,7 @@ TEST_F(Cli, NoCommandPrintsHelpAndFails) {
 TEST_F(Cli, LaunchSetsTheEnvironmentAndPassesArgumentsOn) {
     Outcome o = pippin("launch " + at("show") + " --cpu 'two words' --help -x=1");
     EXPECT_EQ(o.code, 7);
-    EXPECT_EQ(o.output, "device= precision= threads=\n[--cpu]\n[two words]\n[--help]\n[-x=1]\n");
+    EXPECT_EQ(o.output, "device= precision=no threads=\n[--cpu]\n[two words]\n[--help]\n[-x=1]\n");
     o = pippin("launch --cpu --mixed_precision bf16 --num_cpu_threads_per_process 3 " + at("show"));
     EXPECT_EQ(o.output, "device=cpu precision=bf16 threads=3\n");
     o = pippin("launch --mixed-precision=fp16 --num-cpu-threads-per-process=1 " + at("show"));

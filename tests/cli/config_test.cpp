@@ -1,0 +1,155 @@
+// pippin config, and how launch uses its file.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "cli/process.h"
+
+namespace pippin {
+namespace {
+
+using test::Outcome;
+using test::shell;
+namespace fs = std::filesystem;
+
+const fs::path kPippin = fs::path(PIPPIN_BUILD_DIR) / "bin" / "pippin";
+
+class Config : public testing::Test {
+  protected:
+    void SetUp() override {
+        if (!fs::exists(kPippin)) GTEST_SKIP() << "this build has no pippin command";
+        std::ofstream(folder.path / "show")
+            << "#!/bin/sh\necho \"device=$PIPPIN_DEVICE precision=$PIPPIN_MIXED_PRECISION "
+               "threads=$OMP_NUM_THREADS\"\n";
+        fs::permissions(folder.path / "show", fs::perms::owner_all);
+    }
+    std::string at(const std::string& name) const { return (folder.path / name).string(); }
+    /// With a home of its own; `before` may set variables or pipe answers in.
+    Outcome pippin(const std::string& arguments, const std::string& before = "") const {
+        return shell(before +
+                     "env -u PIPPIN_DEVICE -u PIPPIN_MIXED_PRECISION -u OMP_NUM_THREADS "
+                     "XDG_CONFIG_HOME=" +
+                     at("xdg") + " " + kPippin.string() + " " + arguments);
+    }
+    std::string text(const std::string& name) const {
+        std::ifstream in(folder.path / name);
+        return {(std::istreambuf_iterator<char>(in)), {}};
+    }
+    void file(const std::string& name, const std::string& content) const {
+        std::ofstream(folder.path / name) << content;
+    }
+    test::ScratchFolder folder;
+};
+
+const char* const kDefault = "xdg/pippin/default_config.yaml";
+
+TEST_F(Config, AnswersAreWrittenAndUsed) {
+    // environment, device, precision (twice wrong), processes (wrong), threads, debug (wrong)
+    const Outcome o =
+        pippin("config", "printf '\\n2\\nfp8\\n7\\nbf16\\nmany\\n1\\n3\\nperhaps\\nno\\n' | ");
+    ASSERT_EQ(o.code, 0) << o.output;
+    EXPECT_TRUE(o.has("Please answer with a number from 1 to 3")) << o.output;
+    EXPECT_TRUE(o.has("Please answer yes or no")) << o.output;
+    EXPECT_EQ(text(kDefault),
+              "compute_environment: LOCAL_MACHINE\ndebug: false\ndistributed_type: 'NO'\n"
+              "machine_rank: 0\nmixed_precision: bf16\nnum_cpu_threads_per_process: 3\n"
+              "num_machines: 1\nnum_processes: 1\nuse_cpu: true\n");
+    EXPECT_EQ(pippin("launch " + at("show")).output, "device=cpu precision=bf16 threads=3\n");
+}
+
+TEST_F(Config, InputThatEndsWritesNothing) {
+    const Outcome o = pippin("config", "printf '\\n2\\n' | ");
+    EXPECT_EQ(o.code, 1);
+    EXPECT_TRUE(o.has("nothing was written")) << o.output;
+    EXPECT_FALSE(fs::exists(folder.path / kDefault));
+}
+
+TEST_F(Config, ArrowKeysOnATerminal) {
+    if (shell("command -v script").code != 0) GTEST_SKIP() << "there is no script command";
+    // Enter; down, Enter (CPU); up, Enter (the last precision); three lines
+    const Outcome o = shell(
+        "(sleep 0.5; printf '\\r'; sleep 0.3; printf '\\033[B\\r'; sleep 0.3; printf '\\033[A\\r'; "
+        "sleep 0.3; printf '\\r\\r\\r') | XDG_CONFIG_HOME=" +
+        at("xdg") + " script -qec '" + kPippin.string() + " config' /dev/null");
+    ASSERT_EQ(o.code, 0) << o.output;
+    const std::string written = text(kDefault);
+    EXPECT_NE(written.find("use_cpu: true"), std::string::npos) << written << o.output;
+    EXPECT_NE(written.find("mixed_precision: bf16"), std::string::npos) << written;
+}
+
+TEST_F(Config, DefaultAndUpdate) {
+    Outcome o = pippin("config default --mixed_precision fp16");
+    ASSERT_EQ(o.code, 0) << o.output;
+    EXPECT_NE(text(kDefault).find("mixed_precision: fp16"), std::string::npos);
+    EXPECT_NE(text(kDefault).find("use_cpu: false"), std::string::npos);
+    o = pippin("config default");
+    EXPECT_EQ(o.code, 1);
+    EXPECT_TRUE(o.has("left as it is")) << o.output;
+    file("old.yaml", "use_cpu: yes\nmixed_precision: no\n");
+    EXPECT_EQ(pippin("config update --config_file " + at("old.yaml")).code, 0);
+    EXPECT_NE(text("old.yaml").find("mixed_precision: 'no'"), std::string::npos)
+        << text("old.yaml");
+    EXPECT_EQ(pippin("config default --config_file " + at("c.json")).code, 0);
+    EXPECT_EQ(text("c.json").front(), '{');
+    EXPECT_EQ(pippin("launch --config_file " + at("c.json") + " " + at("show")).code, 0);
+}
+
+// A file that Accelerate wrote for one machine.
+TEST_F(Config, AcceleratesFileIsAccepted) {
+    file("accelerate.yaml",
+         "compute_environment: LOCAL_MACHINE\ndebug: false\ndistributed_type: 'NO'\n"
+         "downcast_bf16: 'no'\nenable_cpu_affinity: false\ngpu_ids: all\nmachine_rank: 0\n"
+         "main_training_function: main\nmixed_precision: bf16\nnum_machines: 1\nnum_processes: 1\n"
+         "rdzv_backend: static\nsame_network: true\ntpu_env: []\ntpu_use_cluster: false\n"
+         "tpu_use_sudo: false\nuse_cpu: true\n");
+    const Outcome o = pippin("launch --config_file " + at("accelerate.yaml") + " " + at("show"));
+    EXPECT_EQ(o.output, "device=cpu precision=bf16 threads=\n");
+}
+
+TEST_F(Config, FaultsAreAllListed) {
+    file("bad.yaml",
+         "mixed_precison: bf16\nnum_processes: -3\nuse_cpu: perhaps\nnum_machines: 2\n"
+         "gpu_ids: 0,,1\n");
+    const Outcome o = pippin("launch --config_file " + at("bad.yaml") + " " + at("show"));
+    EXPECT_EQ(o.code, 1);
+    for (const char* part :
+         {"unknown key mixed_precison; did you mean mixed_precision?", "num_processes: expected",
+          "use_cpu: expected yes or no, got perhaps", "one machine", "gpu_ids: expected"})
+        EXPECT_TRUE(o.has(part)) << part << "\n" << o.output;
+    file("broken.yaml", "a: [1, 2\nb: }\n");
+    EXPECT_TRUE(
+        pippin("launch --config_file " + at("broken.yaml") + " " + at("show")).has("line "));
+    file("list.yaml", "- 1\n- 2\n");
+    EXPECT_TRUE(
+        pippin("launch --config_file " + at("list.yaml") + " " + at("show")).has("name: value"));
+    EXPECT_TRUE(
+        pippin("launch --config_file " + at("none") + " " + at("show")).has("cannot be read"));
+}
+
+TEST_F(Config, FlagsBeatEnvironmentBeatsFile) {
+    file("c.yaml", "use_cpu: true\nmixed_precision: bf16\nnum_cpu_threads_per_process: 3\n");
+    const std::string with = "launch --debug --config_file " + at("c.yaml") + " ";
+    const Outcome o =
+        shell("env -u OMP_NUM_THREADS PIPPIN_DEVICE=cpu PIPPIN_MIXED_PRECISION=fp16 " +
+              kPippin.string() + " " + with + "--mixed_precision no " + at("show"));
+    EXPECT_TRUE(o.has("device=cpu precision=no threads=3")) << o.output;
+    EXPECT_TRUE(o.has("mixed_precision              no             from the flag")) << o.output;
+    EXPECT_TRUE(o.has("from the variable PIPPIN_DEVICE")) << o.output;
+    EXPECT_TRUE(o.has("3              from the config file")) << o.output;
+    EXPECT_TRUE(pippin("launch --debug " + at("show")).has("from what Pippin assumes"));
+    EXPECT_EQ(pippin("launch --quiet --debug " + at("show")).output,
+              "device= precision=no threads=\n");
+}
+
+TEST_F(Config, MistypedWordsGetTheNearestOne) {
+    EXPECT_TRUE(pippin("lunch").has("did you mean launch?"));
+    EXPECT_TRUE(pippin("launch --mixed_precison bf16 x").has("did you mean --mixed_precision?"));
+    EXPECT_TRUE(pippin("bench --jsn x").has("did you mean --json?"));
+    EXPECT_TRUE(pippin("launch --gpu_ids 0,x " + at("show")).has("numbers as in 0,1"));
+    const Outcome o = pippin("launch --num_processes 2 " + at("show"));
+    EXPECT_EQ(o.code, 1);
+    EXPECT_TRUE(o.has("one process so far")) << o.output;
+}
+
+}  // namespace
+}  // namespace pippin
