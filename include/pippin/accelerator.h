@@ -48,13 +48,14 @@ struct AcceleratorOptions {
     bool automatic_checkpoint_naming = false;  ///< project_dir/checkpoints/checkpoint_<i>
     int total_limit = 0;                       ///< automatic checkpoints kept; 0: all
     std::vector<std::string> log_with{};       ///< "tensorboard", "csv", "jsonl"
+    bool quiet = false;          ///< do not say which device and precision the run has
     bool handle_signals = true;  ///< SIGINT and SIGTERM set stop_requested() instead of killing
 };
 
 class Accelerator {
   public:
-    /// ValueError for options that are not as above. Says on stderr, once, which device and
-    /// precision the run has and why.
+    /// ValueError for options that are not as above. Says on stderr which device and precision the
+    /// run has, and why.
     explicit Accelerator(AcceleratorOptions o = {});
     ~Accelerator();
     Accelerator(const Accelerator&) = delete;

@@ -88,6 +88,7 @@ Accelerator::Accelerator(AcceleratorOptions o) {
     }
     impl_->device = default_device();
     if (o.handle_signals) impl_->signals = std::make_unique<StopSignals>();
+    if (o.quiet) return;
     fmt::print(stderr, "pippin: training on {} ({}; {}), precision {}\n", impl_->device.str(),
                impl_->device.description(), reason, precision);
 }

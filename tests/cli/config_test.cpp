@@ -141,6 +141,13 @@ TEST_F(Config, FlagsBeatEnvironmentBeatsFile) {
               "device= precision=no threads=\n");
 }
 
+TEST_F(Config, SelfTestSucceeds) {
+    const Outcome o = shell("PIPPIN_DEVICE=cpu " + kPippin.string() + " test");
+    EXPECT_EQ(o.code, 0) << o.output;
+    EXPECT_EQ(o.lines().back(), "Test is a success!") << o.output;
+    EXPECT_TRUE(o.has("training on cpu in precision fp16")) << o.output;
+}
+
 TEST_F(Config, MistypedWordsGetTheNearestOne) {
     EXPECT_TRUE(pippin("lunch").has("did you mean launch?"));
     EXPECT_TRUE(pippin("launch --mixed_precison bf16 x").has("did you mean --mixed_precision?"));
