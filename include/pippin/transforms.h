@@ -111,6 +111,8 @@ class Compose {
     Compose(std::initializer_list<Step> steps) : Compose(std::vector<Step>(steps)) {}
     explicit Compose(const std::vector<Step>& steps);
 
+    /// All of it: float32 (C, H, W).
+    data::Array operator()(Image image, SampleRandom random = {0, 0, 0}) const;
     /// The image steps.
     void apply(Image& image, SampleRandom& random) const;
     bool has_image_steps() const { return !image_steps_.empty(); }

@@ -123,3 +123,14 @@ void MemoryImages::load_batch(std::span<const std::int64_t> indices, Draws draws
 }
 
 }  // namespace pippin::data
+
+namespace pippin::transforms {
+
+data::Array Compose::operator()(Image image, SampleRandom random) const {
+    apply(image, random);
+    data::Array out(DType::Float32, Shape{image.channels, image.height, image.width});
+    data::to_floats(image, table(image.channels), out.data<float>());
+    return out;
+}
+
+}  // namespace pippin::transforms

@@ -243,6 +243,47 @@ TEST_F(Examples, CompleteCvExampleStopsInOrder) {
     EXPECT_TRUE(fs::exists(fs::path(saved) / "state.json")) << saved;
 }
 
+// From a folder of images to a classifier, and from that to answers.
+TEST_F(Examples, FinetunedModelClassifiesImages) {
+    const fs::path images = folder.path / "images";
+    write_jpegs(folder.path / "flat", 30);
+    for (const auto& entry : fs::directory_iterator(folder.path / "flat")) {
+        const std::string name = entry.path().filename().string();
+        const fs::path to = images / name.substr(0, name.rfind('_'));
+        fs::create_directories(to);
+        fs::rename(entry.path(), to / name);
+    }
+    const std::string out = (folder.path / "out").string();
+    const std::string common =
+        "--data_dir " + images.string() + " --model resnet18 --image_size 32 --batch_size 8 --cpu ";
+    Outcome o = run("finetune_image_folder", common + "--lr 5e-3 --epochs 4 --output_dir " + out);
+    ASSERT_EQ(o.code, 0) << o.output;
+    ASSERT_TRUE(o.has("best accuracy ")) << o.output;
+    EXPECT_TRUE(fs::exists(out + "/metrics.csv") && fs::exists(out + "/curve.svg"));
+    const std::string weights = out + "/model.safetensors";
+    o = run("inference", "--weights " + weights + " " + (images / "beagle/beagle_3.jpg").string() +
+                             " " + (images / "British_Shorthair/British_Shorthair_4.jpg").string());
+    ASSERT_EQ(o.code, 0) << o.output;
+    ASSERT_EQ(o.lines().size(), 2u) << o.output;
+    EXPECT_TRUE(std::regex_search(o.lines()[0], std::regex(R"(: beagle [0-9.]+, British)")))
+        << o.output;
+    EXPECT_TRUE(std::regex_search(o.lines()[1], std::regex(R"(: British_Shorthair [0-9.]+, b)")))
+        << o.output;
+    o = run("finetune_image_folder",
+            common + "--epochs 1 --freeze --weights " + weights + " --output_dir " + out + "2");
+    EXPECT_EQ(o.code, 1) << "nothing is left to train";
+    io::save_safetensors(folder.path / "other.safetensors", models::resnet18(7)->state_dict());
+    o = run("finetune_image_folder", common + "--epochs 1 --freeze --weights " +
+                                         (folder.path / "other.safetensors").string() +
+                                         " --output_dir " + out + "2");
+    EXPECT_EQ(o.code, 0) << o.output;
+    EXPECT_TRUE(o.has("fc.weight")) << "what was skipped is named: " << o.output;
+    o = run("inference", "--weights " + (folder.path / "other.safetensors").string() + " x.jpg");
+    EXPECT_EQ(o.code, 1);
+    EXPECT_TRUE(o.has("finetune_image_folder")) << o.output;
+    EXPECT_TRUE(run("inference", "--weights " + weights + " none.jpg").has("none.jpg"));
+}
+
 TEST_F(Examples, CvExampleSaysWhatIsWrong) {
     EXPECT_EQ(run("cv_example", "").code, 2);  // --data_dir is required
     Outcome o = run("cv_example", "--data_dir " + (folder.path / "nowhere").string());

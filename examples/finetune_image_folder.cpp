@@ -1,0 +1,154 @@
+// Trains or fine-tunes any model on a folder of images with one folder for each class. Leaves
+// model.safetensors, which the example `inference` reads, metrics.csv and curve.svg.
+#include <nlohmann/json.hpp>
+
+#include "flags.h"
+#include "image_task.h"
+#include "pippin/accelerator.h"
+#include "pippin/train.h"
+
+using namespace pippin;
+namespace fs = std::filesystem;
+namespace tf = pippin::transforms;
+
+struct Args {
+    std::string data_dir, model = "resnet18", weights, output_dir = "runs/finetuned";
+    std::string mixed_precision = "no";
+    bool cpu = false, freeze = false;
+    int epochs = 5, workers = 2;
+    std::int64_t batch_size = 32, image_size = 224;
+    double lr = 1e-3, weight_decay = 0.01, eval_share = 0.2;
+    std::uint64_t seed = 42;
+};
+
+void train_model(const Args& args) {
+    Accelerator accelerator({.mixed_precision = args.mixed_precision, .cpu = args.cpu});
+    set_seed(args.seed);
+
+    const tf::Normalize normalize({0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f});
+    data::ImageFolder images(args.data_dir,
+                             tf::Compose{tf::RandomResizedCrop(args.image_size),
+                                         tf::RandomHorizontalFlip(), tf::ToTensor(), normalize});
+    const auto for_training = std::make_shared<const data::ImageFolder>(images);
+    images.set_transform(tf::Compose{tf::Resize(args.image_size * 8 / 7),
+                                     tf::CenterCrop(args.image_size), tf::ToTensor(), normalize});
+    const auto for_measuring = std::make_shared<const data::ImageFolder>(images);
+    const std::vector<double> shares{1 - args.eval_share, args.eval_share};
+    const auto train_set = data::random_split(for_training, shares, args.seed)[0];
+    const auto eval_set = data::random_split(for_measuring, shares, args.seed)[1];
+    if (train_set->size() == 0 || eval_set->size() == 0)
+        throw ValueError(
+            fmt::format("{} images in {} are too few to split", images.size(), args.data_dir));
+    data::DataLoader train_loader(train_set, {.batch_size = args.batch_size,
+                                              .shuffle = true,
+                                              .seed = args.seed,
+                                              .workers = args.workers});
+    data::DataLoader eval_loader(eval_set,
+                                 {.batch_size = args.batch_size, .workers = args.workers});
+
+    const auto classes = static_cast<std::int64_t>(images.classes().size());
+    const auto model = models::create(args.model, classes);
+    if (!args.weights.empty()) {
+        // The classifier of other classes does not fit; everything else must.
+        const LoadReport report = load_weights(*model, args.weights, {.skip_mismatched = true});
+        accelerator.print(report.str());
+        if (args.freeze)
+            for (const std::string& name : report.loaded)
+                for (auto& [own, parameter] : model->named_parameters())
+                    if (own == name) parameter.requires_grad_(false);
+    }
+    accelerator.print(fmt::format("{} on {} images of {} classes, {} to measure", args.model,
+                                  train_set->size(), classes, eval_set->size()));
+
+    optim::AdamW optimizer(model->parameters(), {.lr = args.lr, .weight_decay = args.weight_decay});
+    optim::OneCycleLR schedule(
+        optimizer, {.max_lr = args.lr, .total_steps = args.epochs * train_loader.size()});
+    accelerator.prepare(*model, optimizer, train_loader, eval_loader, schedule);
+
+    const fs::path output = args.output_dir;
+    train::MetricsCsv metrics(output / "metrics.csv", {"epoch", "train_loss", "accuracy"});
+    train::Series losses{"training", {}, true}, accuracies{"test", {}, true};
+    const auto save = [&] {
+        fs::create_directories(output);
+        io::save_safetensors(
+            output / "model.safetensors", model->state_dict(),
+            {{"format", "pt"},
+             {"model", args.model},
+             {"image_size", std::to_string(args.image_size)},
+             {"classes", nlohmann::json(images.classes())
+                             .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}});
+    };
+    train::ProgressBar bar({.epochs = args.epochs, .images_per_epoch = train_set->size()});
+    double best = -1;
+    for (int epoch = 1; epoch <= args.epochs; ++epoch) {
+        model->train();
+        bar.begin_epoch();
+        train::Mean mean_loss;
+        for (const auto& batch : train_loader) {
+            Tensor loss;
+            {
+                const auto autocast = accelerator.autocast();
+                loss = cross_entropy((*model)(batch.data), batch.target);
+            }
+            mean_loss.add(loss.detach(), batch.target.size(0));
+            accelerator.backward(loss);
+            optimizer.step();
+            schedule.step();
+            optimizer.zero_grad();
+            bar.update(batch.target.size(0), loss);
+            if (accelerator.stop_requested()) break;
+        }
+        model->eval();
+        train::Accuracy right;
+        {
+            const NoGrad no_grad;
+            for (const auto& batch : eval_loader) {
+                const auto autocast = accelerator.autocast();
+                right.add((*model)(batch.data), batch.target);
+                flush();
+            }
+        }
+        const double loss = mean_loss.value(), accuracy = right.value();
+        bar.end_epoch(fmt::format("test accuracy {:.4f}", accuracy), loss);
+        metrics.add({static_cast<double>(epoch), loss, accuracy});
+        losses.points.emplace_back(epoch, loss);
+        accuracies.points.emplace_back(epoch, accuracy);
+        train::write_curves_svg(
+            output / "curve.svg", args.model,
+            {{"loss", "epoch", "loss", {losses}}, {"accuracy", "epoch", "accuracy", {accuracies}}});
+        if (accuracy > best) {
+            best = accuracy;
+            save();
+        }
+        if (accelerator.stop_requested()) break;
+    }
+    accelerator.print(fmt::format("best accuracy {:.4f}; the model is in {}", best,
+                                  (output / "model.safetensors").string()));
+}
+
+int main(int argc, char** argv) {
+    Args args;
+    CLI::App app("Trains or fine-tunes a model on a folder of images, a folder for each class.");
+    app.option_defaults()->always_capture_default();
+    app.add_option("--data_dir", args.data_dir, "folder with a folder of images for each class")
+        ->required();
+    app.add_option("--model", args.model, "see `pippin models`");
+    app.add_option("--weights", args.weights, "pretrained weights: safetensors, .pt or .pth");
+    app.add_flag("--freeze", args.freeze, "train only what the weights do not have");
+    app.add_option("--output_dir", args.output_dir, "where the results go");
+    app.add_option("--mixed_precision", args.mixed_precision, "no (float32), bf16 or fp16")
+        ->envname("PIPPIN_MIXED_PRECISION")
+        ->check(CLI::IsMember({"no", "bf16", "fp16"}));
+    app.add_flag("--cpu", args.cpu, "train on the processor");
+    app.add_option("--epochs", args.epochs)->check(CLI::PositiveNumber);
+    app.add_option("--batch_size", args.batch_size)->check(CLI::PositiveNumber);
+    app.add_option("--image_size", args.image_size)->check(CLI::PositiveNumber);
+    app.add_option("--lr", args.lr, "highest learning rate of the one-cycle schedule");
+    app.add_option("--weight_decay", args.weight_decay)->check(CLI::NonNegativeNumber);
+    app.add_option("--eval_share", args.eval_share, "share of the images that measure")
+        ->check(CLI::Range(0.01, 0.9));
+    app.add_option("--seed", args.seed);
+    app.add_option("--workers", args.workers, "threads that make batches ahead");
+    examples::parse(app, argc, argv);
+    return examples::run([&] { train_model(args); });
+}
