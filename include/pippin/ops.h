@@ -75,7 +75,7 @@ Tensor bitwise_or(const Operand& a, const Operand& b);
 Tensor bitwise_xor(const Operand& a, const Operand& b);
 Tensor where(const Tensor& condition, const Operand& a, const Operand& b,
              Site site = Site::current());
-/// NaN stays NaN; the gradient passes where low <= x <= high.
+/// NaN stays NaN; the gradient passes where low < x < high.
 Tensor clamp(const Operand& x, std::optional<double> low, std::optional<double> high = {});
 
 Tensor neg(const Operand& x);
@@ -160,7 +160,7 @@ Tensor logsumexp(const Tensor& x, std::int64_t dim, bool keepdim = false,
                  Site site = Site::current());
 
 // --- linear algebra ---
-/// torch.matmul: vectors, matrices, broadcast batches.
+/// torch.matmul: vectors, matrices, broadcast batches. Not for bool.
 Tensor matmul(const Tensor& a, const Tensor& b, Site site = Site::current());
 /// x (..., in) times weight (out, in) transposed, plus bias (out).
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "graph/build.h"
-#include "graph/ops/records.h"
+#include "graph/ops/records_attention.h"
 #include "plan/lowering.h"
 
 namespace pippin::plan {
@@ -30,6 +30,18 @@ Order demanded(const Node& n, std::size_t k) {
     if (n.op == &ops::kConv2d || n.op == &ops::kConv2dGradInput)
         return k == 0 ? Order::ChannelsLast : Order::RowMajor;
     return is_map_op(n) ? Order::ChannelsLast : Order::RowMajor;
+}
+
+bool is_attention(const Node& n) {
+    return n.op == &ops::kAttention || n.op == &ops::kAttentionGrad;
+}
+
+// Attention reads rows of contiguous elements, wherever they are, and any mask.
+bool row_strides(const View& v, bool any) {
+    const int r = v.shape.rank();
+    for (int d = 0; d < r; ++d)
+        if (v.shape[d] > 1 && v.strides[static_cast<std::size_t>(d)] < 0) return false;
+    return any || v.shape[r - 1] == 1 || v.strides[static_cast<std::size_t>(r - 1)] == 1;
 }
 
 // Matrices may be read through strides as long as one of the last two dims is contiguous.
@@ -114,6 +126,8 @@ class Layouts {
         if (fits) {
             if (n.op == &ops::kMatmul)
                 fits = matrix_strides(*r.view);
+            else if (is_attention(n))
+                fits = row_strides(*r.view, k == 3 && ops::has_mask(n.attrs));
             else
                 fits = same_memory(r.view->shape, r.view->strides,
                                    dense_strides(r.view->shape, order));

@@ -3,6 +3,7 @@
 
 #include "graph/build.h"
 #include "pippin/ops.h"
+#include "tensor/maps.h"
 #include "tensor/promote.h"
 #include "tensor/site.h"
 #include "tensor/variable.h"
@@ -16,20 +17,6 @@ using graph::NodePtr;
 namespace {
 
 thread_local DType autocast_dtype = DType::Float32;
-
-// The inputs of a heavy op in their common dtype, or in the autocast dtype.
-DType heavy_dtype(const NodePtr& a, const NodePtr& b, const char* op) {
-    if (is_floating(a->dtype) && is_floating(b->dtype) && autocast_dtype != DType::Float32 &&
-        a->dtype != DType::Float64 && b->dtype != DType::Float64)
-        return autocast_dtype;
-    if (a->dtype != b->dtype)
-        throw TypeError(
-            fmt::format("{}: both inputs must have one dtype, they are {} and {}; cast one", op,
-                        name_of(a->dtype), name_of(b->dtype)));
-    if (a->dtype == DType::Bool)
-        throw TypeError(fmt::format("{}: not defined on bool tensors", op));
-    return a->dtype;
-}
 
 // Losses and norms compute half inputs in float32 under autocast.
 NodePtr float32_under_autocast(const NodePtr& n) {
@@ -70,20 +57,6 @@ NodePtr matmul_nodes(NodePtr a, NodePtr b) {
     if (ra > 1) out.push_back(m);
     if (rb > 1) out.push_back(n);
     return g::reshape(r, out);
-}
-
-// A 1-d vector laid along dimension 1 of x's shape.
-NodePtr per_channel(const NodePtr& v, const NodePtr& x) {
-    Shape s;
-    for (int d = 0; d < x->shape.rank(); ++d)
-        s.push_back(d == 1 ? v->shape.numel() : 1);
-    return g::reshape(v, s);
-}
-
-void check_vector(const Tensor& t, std::int64_t n, const char* op, const char* what) {
-    if (t.defined() && !(t.shape() == Shape{n}))
-        throw ValueError(
-            fmt::format("{}: {} must have shape [{}], it has {}", op, what, n, t.shape().str()));
 }
 
 NodePtr reduce_loss(const NodePtr& rows, Reduction reduction, const NodePtr& total) {
@@ -143,40 +116,20 @@ Rows class_rows(const Tensor& scores, const Tensor& target, const char* op) {
     return r;
 }
 
-g::PoolAttrs pool_attrs(const Pool2dOptions& o, const char* op) {
-    if (o.kernel_h < 1 || o.kernel_w < 1 || o.stride_h < 0 || o.stride_w < 0 || o.dilation_h < 1 ||
-        o.dilation_w < 1)
-        throw ValueError(fmt::format("{}: kernel, stride and dilation must be positive", op));
-    g::PoolAttrs a;
-    a.kernel[0] = o.kernel_h, a.kernel[1] = o.kernel_w;
-    a.stride[0] = o.stride_h ? o.stride_h : o.kernel_h,
-    a.stride[1] = o.stride_w ? o.stride_w : o.kernel_w;
-    a.pad[0] = o.pad_h, a.pad[1] = o.pad_w;
-    a.dilation[0] = o.dilation_h, a.dilation[1] = o.dilation_w;
-    a.ceil_mode = o.ceil_mode, a.count_include_pad = o.count_include_pad;
-    return a;
-}
-
-// Feature maps may come without the batch dimension, as in PyTorch.
-template <class F>
-Tensor on_maps(const Tensor& x, const Site& site, const char* op, F f) {
-    return at_site(site, [&] {
-        const NodePtr& n = node_of(x);
-        const int rank = n->shape.rank();
-        if (rank != 3 && rank != 4)
-            throw ValueError(fmt::format("{}: expected (N, C, H, W) or (C, H, W), got shape {}", op,
-                                         n->shape.str()));
-        if (rank == 4) return wrap(f(n));
-        Shape s = n->shape;
-        s.insert(0, 1);
-        const NodePtr y = f(g::reshape(n, s));
-        Shape out = y->shape;
-        out.erase(0);
-        return wrap(g::reshape(y, out));
-    });
-}
-
 }  // namespace
+
+DType heavy_dtype(const NodePtr& a, const NodePtr& b, const char* op) {
+    if (is_floating(a->dtype) && is_floating(b->dtype) && autocast_dtype != DType::Float32 &&
+        a->dtype != DType::Float64 && b->dtype != DType::Float64)
+        return autocast_dtype;
+    if (a->dtype != b->dtype)
+        throw TypeError(
+            fmt::format("{}: both inputs must have one dtype, they are {} and {}; cast one", op,
+                        name_of(a->dtype), name_of(b->dtype)));
+    if (a->dtype == DType::Bool)
+        throw TypeError(fmt::format("{}: not defined on bool tensors", op));
+    return a->dtype;
+}
 
 Autocast::Autocast(DType dtype) : before_(autocast_dtype) {
     if (!is_half(dtype) && dtype != DType::Float32)

@@ -258,16 +258,20 @@ Tensor clamp(const Operand& x, std::optional<double> low, std::optional<double> 
         // A fractional bound makes an integer tensor float32, as any number would.
         for (auto bound : {low, high})
             if (bound && *bound != std::floor(*bound)) n = g::cast(n, float_type(n->dtype));
-        // By comparison, so that the whole gradient passes at the bounds and NaN stays.
+        // By comparison, so that NaN stays; the gradient passes strictly inside of the bounds
+        // alone.
+        NodePtr y = g::detach(n), inside;
         if (low) {
             const NodePtr l = g::full_like(n, *low);
-            n = g::select(g::lt(n, l), l, n);
+            inside = g::lt(l, n);
+            y = g::select(g::lt(y, l), l, y);
         }
         if (high) {
-            const NodePtr h = g::full_like(n, *high);
-            n = g::select(g::lt(h, n), h, n);
+            const NodePtr h = g::full_like(n, *high), below = g::lt(n, h);
+            inside = inside ? g::bit_and(inside, below) : below;
+            y = g::select(g::lt(h, y), h, y);
         }
-        return wrap(n);
+        return wrap(n->requires_grad ? g::select(inside, n, y) : y);
     });
 }
 

@@ -121,7 +121,10 @@ Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim, Site site
         if (p == 1) return g::reduce_sum(a, d);
         if (p == 0) return g::reduce_sum(g::cast(g::ne(n, g::full_like(n, 0)), n->dtype), d);
         const NodePtr s = g::reduce_sum(g::pow(a, g::full_like(a, p)), d);
-        return g::pow(s, g::full_like(s, 1 / p));
+        // As in root(): the gradient of the norm of zeros is 0.
+        const NodePtr zero = g::eq(s, g::full_like(s, 0));
+        const NodePtr safe = g::select(zero, g::full_like(s, 1), s);
+        return g::select(zero, s, g::pow(safe, g::full_like(s, 1 / p)));
     });
 }
 

@@ -1,5 +1,8 @@
 #include "gradient_cases.h"
 
+#include "graph/build_attention.h"
+#include "graph/build_order.h"
+
 namespace pippin::graph {
 namespace {
 
@@ -156,6 +159,50 @@ const GradientCase kIndex[] = {
     {"index_add", {{{2, 5, 2}}, index({5}, 3)}, GRAPH(index_add(in[1], in[0], 1, 3))},
 };
 
+// Indices that name each place once: of several writers only the last has a derivative.
+NodePtr once(const Shape& s, int dim) { return iota(s, dim, DType::Int64, Device{}); }
+
+const GradientCase kOrder[] = {
+    {"cumsum", {{{3, 4}}}, GRAPH(cumsum(in[0], 1, false))},
+    {"cumsum from the end", {{{3, 2, 2}}}, GRAPH(cumsum(mul(in[0], in[0]), 0, true))},
+    {"cumsum of 0-d", {{{}}}, GRAPH(cumsum(in[0], 0, false))},
+    {"cumsum of nothing", {{{2, 0}}}, GRAPH(cumsum(in[0], 1, false))},
+    {"sorted", {{{3, 5}}}, GRAPH(gather(in[0], argsort(in[0], 1, false, 5), 1))},
+    {"largest two", {{{4, 3}}}, GRAPH(gather(in[0], argsort(in[0], 0, true, 2), 0))},
+    {"scatter", {{{3, 4}}, {{2, 3}}}, GRAPH(scatter(mul(in[0], in[0]), once({2, 3}, 1), in[1], 1))},
+    {"scatter along dim 0",
+     {{{3, 2}}, {{2, 2}}},
+     GRAPH(scatter(in[0], once({2, 2}, 0), exp(in[1]), 0))},
+};
+
+// Attention whose mask, where there is one, hides some keys and all of query 1's.
+NodePtr attend(In in, bool causal, DType mask) {
+    AttentionInputs a{in[0], in[1], in[2], nullptr, nullptr, {0, 0}};
+    if (mask != DType::Int64) {
+        const Shape s{1, 1, in[0]->shape[2], in[1]->shape[2]};
+        const NodePtr row = iota(s, 2, DType::Int64, Device{}),
+                      key = iota(s, 3, DType::Int64, Device{});
+        const NodePtr seen = bit_and(ne(key, row), ne(row, full_like(row, 1)));
+        a.mask = mask == DType::Bool ? seen : cast(seen, in[0]->dtype);
+    }
+    return attention(a, {0.7, 0, causal});
+}
+
+const GradientCase kAttentions[] = {
+    {"attention",
+     {{{1, 2, 3, 2}}, {{1, 2, 4, 2}}, {{1, 2, 4, 3}}},
+     GRAPH(attend(in, false, DType::Int64))},
+    {"attention, causal",
+     {{{2, 1, 4, 2}}, {{2, 1, 3, 2}}, {{2, 1, 3, 2}}},
+     GRAPH(attend(in, true, DType::Int64))},
+    {"attention, masked",
+     {{{1, 2, 3, 2}}, {{1, 2, 3, 2}}, {{1, 2, 3, 1}}},
+     GRAPH(attend(in, false, DType::Bool))},
+    {"attention, with added scores",
+     {{{1, 1, 3, 2}}, {{1, 1, 3, 2}}, {{1, 1, 3, 2}}},
+     GRAPH(attend(in, false, DType::Float64))},
+};
+
 const GradientCase kComposites[] = {
     {"softmax", {{{3, 4}}}, GRAPH(softmax(in[0], 1))},
     {"softmax of dim 0", {{{3, 2, 2}}}, GRAPH(softmax(in[0], 0))},
@@ -201,6 +248,8 @@ std::vector<GradientCase> all_cases() {
     append(kReductions);
     append(kHeavy);
     append(kIndex);
+    append(kOrder);
+    append(kAttentions);
     append(kComposites);
     return all;
 }

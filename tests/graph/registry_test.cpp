@@ -28,6 +28,8 @@ const std::unordered_map<std::string, const char*> kNoGradient = {
     {"bit_xor", "takes integers"},
     {"argmax", "gives integers"},
     {"argmin", "gives integers"},
+    {"argsort", "gives integers"},
+    {"attention_grad", "comes in primitive ops where it is differentiated"},
     {"check_index", "takes integers"},
 };
 

@@ -1,29 +1,11 @@
 // From a case's op name and arguments to the call.
-#include <functional>
-#include <stdexcept>
+#include "torch/dispatch.h"
 
-#include "pippin/nn.h"
-#include "torch/fixture.h"
+#include <stdexcept>
 
 namespace pippin::test {
 namespace {
 
-using Tensors = std::vector<Tensor>;
-using Function = std::function<Tensors(const Call&)>;
-
-template <class F>
-Function unary(F f) {
-    return [f](const Call& c) { return Tensors{f(c.operand(0))}; };
-}
-template <class F>
-Function binary(F f) {
-    return [f](const Call& c) { return Tensors{f(c.operand(0), c.operand(1))}; };
-}
-// A call that gives one tensor.
-template <class F>
-Function one(F f) {
-    return [f](const Call& c) { return Tensors{f(c)}; };
-}
 using ReduceFunction = Tensor (*)(const Tensor&, const Dims&, bool, Site);
 Function reduction(ReduceFunction f) {
     return one([f](const Call& c) {
@@ -58,14 +40,6 @@ Function in_place(F f) {
 Shape shape_of(const Call& c) { return Shape(c.dims("shape")); }
 
 Tensor equal_to(bool b) { return scalar(b ? 1 : 0, boolean); }
-
-// One number or two.
-nn::Pair pair(const Call& c, const char* name, std::int64_t otherwise) {
-    if (!c.has(name)) return otherwise;
-    const Json& j = c.args[name];
-    if (j.is_number()) return j.get<std::int64_t>();
-    return {j[0].get<std::int64_t>(), j[1].get<std::int64_t>()};
-}
 
 Index index_item(const Json& j) {
     if (j.is_null()) return NewAxis;
@@ -134,8 +108,6 @@ Tensors batch_normalised(const Call& c) {
 }
 
 // --- the table, by family ---
-
-using Table = std::map<std::string, Function>;
 
 void add_creation(Table& t) {
     t["zeros"] = one([](const Call& c) { return zeros(shape_of(c), c.options()); });
@@ -340,6 +312,12 @@ const Table& table() {
         add_shape(made);
         add_reduce(made);
         add_heavy(made);
+        add_attention(made);
+        add_more_convolution(made);
+        add_order(made);
+        add_more_indexing(made);
+        add_arranging(made);
+        add_images_and_products(made);
         return made;
     }();
     return t;

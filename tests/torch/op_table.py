@@ -1,15 +1,13 @@
 """The table of op cases that tools/make_fixtures.py computes with PyTorch and test_torch with Pippin.
 
-A new case is a new line here. A new op also needs a line in FUNCTIONS and one in dispatch.cpp.
+A new case is a new line here or in one of op_table_*.py. A new op also needs a line in FUNCTIONS and one in
+dispatch*.cpp.
 
 Known deliberate differences and what is left out:
 - rand, uniform, randn, normal, bernoulli, randint and dropout with p > 0: other random numbers.
 - norm with p < 1 other than 0, and complex, quantised and sparse tensors: Pippin has none.
 - `dims` of reductions: an empty list means all dims, as it does in most of PyTorch's.
 - any and all of uint8 are bool, not uint8.
-- matmul of integers: Pippin's takes floating point.
-- clamp: the gradient passes at the bounds themselves, as it did in PyTorch for long, and where the
-  input is NaN; PyTorch 2.15 lets nothing through there.
 - gelu of infinities: vectorised kernels of PyTorch give NaN.
 - pow(-0., 0.5) has PyTorch's rsqrt in it, whose result at -0. is -inf, where C's pow gives inf.
 - pow of a bool tensor by a bool number is not refused by PyTorch.
@@ -17,7 +15,9 @@ Known deliberate differences and what is left out:
   the input for them. Pippin's goes nowhere.
 - prod over several dims: PyTorch's takes one dim; the table chains them.
 """
+import importlib
 import math
+import pathlib
 
 import torch
 import torch.nn.functional as F
@@ -187,9 +187,14 @@ FUNCTIONS = {
     "equal": lambda a, b: torch.tensor(torch.equal(a, b)),
     "allclose": lambda a, b, rtol=1e-5, atol=1e-8: torch.tensor(torch.allclose(a, b, rtol, atol)),
 }
-# A refused call is a case of its own: the argument only marks it.
-FUNCTIONS = {name: (lambda f: lambda *t, raises=False, **a: f(*t, **a))(f) for name, f in FUNCTIONS.items()}
 
+
+def refusing(functions):
+    """A refused call is a case of its own: the argument only marks it."""
+    return {name: (lambda f: lambda *t, raises=False, **a: f(*t, **a))(f) for name, f in functions.items()}
+
+
+FUNCTIONS = refusing(FUNCTIONS)
 SPECIAL = values(NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.5, 1e-30, -1e-30, 88.0, -110.0)
 FINITE = torch.cat([SPECIAL[:1], SPECIAL[3:]])
 
@@ -358,8 +363,11 @@ def promote(case):
 
 
 def groups():
-    import op_table_nn as nn
-    return {"unary": unary, "binary": binary, "select": select, "promotion": promote,
-            "creation": nn.creation, "shape": nn.shape, "reduce": nn.reduce, "linalg": nn.linalg,
-            "indexing": nn.indexing, "convolution": nn.convolution, "pooling": nn.pooling,
-            "norms": nn.norms, "losses": nn.losses}
+    """Every group of cases, by the name of its file. Each op_table_*.py has GROUPS and may have
+    FUNCTIONS of its own."""
+    found = {"unary": unary, "binary": binary, "select": select, "promotion": promote}
+    for path in sorted(pathlib.Path(__file__).parent.glob("op_table_*.py")):
+        module = importlib.import_module(path.stem)
+        FUNCTIONS.update(refusing(getattr(module, "FUNCTIONS", {})))
+        found.update(module.GROUPS)
+    return found

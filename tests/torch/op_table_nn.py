@@ -453,3 +453,7 @@ def losses(case):
     case("cross_entropy", values(1000.0, -1000.0, 0.0).reshape(1, 3), values(1, dtype="int64"))
     case("cross_entropy", values(INF, 0.0, 0.0).reshape(1, 3), values(1, dtype="int64"))
     case("mse_loss", Generated([30, 40], 72), Generated([30, 40], 73))
+
+
+GROUPS = {"creation": creation, "shape": shape, "reduce": reduce, "linalg": linalg, "indexing": indexing,
+          "convolution": convolution, "pooling": pooling, "norms": norms, "losses": losses}

@@ -1,6 +1,9 @@
 #include "backends/cpu/heavy.h"
 
-#include "graph/ops/records.h"
+#include "backends/cpu/attention.h"
+#include "backends/cpu/order.h"
+#include "graph/ops/records_attention.h"
+#include "graph/ops/records_order.h"
 #include "pippin/error.h"
 
 namespace pippin::cpu {
@@ -27,6 +30,11 @@ const Entry kEntries[] = {
     {&graph::ops::kScatterAdd, make_scatter_add},
     {&graph::ops::kIndexSelect, make_index_select},
     {&graph::ops::kIndexAdd, make_index_add},
+    {&graph::ops::kCumSum, make_cumsum},
+    {&graph::ops::kArgSort, make_argsort},
+    {&graph::ops::kScatter, make_scatter},
+    {&graph::ops::kAttention, make_attention},
+    {&graph::ops::kAttentionGrad, make_attention_grad},
 };
 
 }  // namespace

@@ -115,7 +115,7 @@ HWY_INLINE V vec_log(D d, V x) {
                           hn::Set(d, std::numeric_limits<float>::quiet_NaN()), y);
 }
 
-// x P(x^2) / Q(x^2), which is x for small x and within half an ulp of 1 at the clamp
+// x P(x^2) / Q(x^2), which is x for small x; 1 where tanh is nearer to 1 than to the float below
 template <class D, class V>
 HWY_INLINE V vec_tanh(D d, V x) {
     static constexpr float p[] = {1.0f, 0.133839754f, 0.00349899026f, 2.06611664e-05f,
@@ -125,7 +125,9 @@ HWY_INLINE V vec_tanh(D d, V x) {
     const V y = clamp_to(d, x, -9.0f, 9.0f);
     const V z = hn::Mul(y, y);
     const V t = hn::Div(hn::Mul(y, polynomial(d, z, p)), polynomial(d, z, q));
-    return keep_nan(x, clamp_to(d, t, -1.0f, 1.0f));
+    const V one = hn::CopySign(hn::Set(d, 1.0f), x);
+    const auto far = hn::Gt(hn::Abs(x), hn::Set(d, 9.01f));
+    return keep_nan(x, hn::IfThenElse(far, one, clamp_to(d, t, -1.0f, 1.0f)));
 }
 
 // x + x S(x^2) for small x, else 1 - e^(-t + t L(t)) of t = |x|

@@ -1,4 +1,5 @@
 // matmul: [..., M, K] x [..., K, N] with equal batch dims; either matrix may be stored transposed.
+// Integers wrap.
 #include "graph/ops/check.h"
 #include "graph/ops/records.h"
 #include "graph/ops/ref.h"
@@ -13,7 +14,7 @@ std::int64_t columns(const Shape& s, bool trans) { return s[s.rank() - (trans ? 
 Type infer_matmul(std::span<const NodePtr> in, const Attrs& attrs) {
     const Node &a = *in[0], &b = *in[1];
     need_same_dtype(a, b);
-    need_floating(a);
+    if (a.dtype == DType::Bool) bad_type("not defined on bool; cast to an integer");
     const int rank = a.shape.rank();
     if (rank < 2 || b.shape.rank() != rank)
         bad_value("both must have the same number of dimensions, at least 2");

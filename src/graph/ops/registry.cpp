@@ -1,5 +1,6 @@
 // Every op record.
-#include "graph/ops/records.h"
+#include "graph/ops/records_attention.h"
+#include "graph/ops/records_order.h"
 
 namespace pippin::graph {
 
@@ -79,6 +80,11 @@ std::span<const OpRecord* const> registry() {
         &kIndexSelect,
         &kIndexAdd,
         &kCheckIndex,
+        &kCumSum,
+        &kArgSort,
+        &kScatter,
+        &kAttention,
+        &kAttentionGrad,
         &kSoftmax,
         &kLogSoftmax,
         &kSoftmaxCrossEntropy,
