@@ -67,7 +67,7 @@ NodePtr mask_with_heads(const NodePtr& m, int rank) {
     return with_heads(g::reshape(m, s));
 }
 
-// Where the op pays: measured against the composition (docs of bench/attention.cpp).
+// float64 has no kernel, and the kernel gives no gradient of the mask.
 bool has_kernel(const g::AttentionInputs& in, const Shape& scores) {
     return scores.rank() <= 4 && scores.numel() > 0 && in.q->dtype != DType::Float64 &&
            in.q->shape.back() > 0 && in.v->shape.back() > 0 && !(in.mask && in.mask->requires_grad);

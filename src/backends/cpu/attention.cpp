@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <limits>
+#include <type_traits>
 
 #include "backends/cpu/geometry.h"
 #include "backends/cpu/matmul_small.h"
@@ -93,7 +94,7 @@ class AttentionBase : public HeavyKernel {
         }
         // As many queries as leave their scores in a second-level cache beside the keys.
         block_ = std::clamp<int64_t>(48 * 1024 / std::max<int64_t>(s_, 1), 16, 128);
-        block_ = std::min(block_, l_);
+        block_ = std::clamp<int64_t>(l_, 1, block_);
         wide_ = (s_ + 15) / 16 * 16;
         threads_ = num_threads();
     }

@@ -45,6 +45,17 @@ NodePtr heads_of(const NodePtr& flat, std::int64_t* at, const Shape& like) {
     return permute(reshape(part, {like[0], like[2], like[1], like[3]}), {0, 2, 1, 3});
 }
 
+// The random numbers of the weights: they are drawn where `random` says, not anew.
+NodePtr uniform_of(const AttentionInputs& in, const Shape& shape) {
+    Attrs a;
+    a.i = IntList(shape.begin(), shape.end());
+    const NodePtr u = make_node(ops::kRandomUniform, {}, std::move(a));
+    u->device = in.q->device;
+    u->run_args[0] = in.random[0];
+    u->run_args[1] = in.random[1];
+    return u;
+}
+
 // softmax over the last dim whose rows of -infinity alone are zeros, with zero gradients.
 NodePtr softmax_or_zero(const NodePtr& scores) {
     const int last = scores->shape.rank() - 1;
@@ -83,9 +94,7 @@ NodePtr composed_attention(const AttentionInputs& in, const AttentionAttrs& a) {
     if (a.dropout == 1) {
         weights = mul(weights, full_like(weights, 0));
     } else if (a.dropout > 0) {
-        const NodePtr u = random_uniform(s, scores->device);
-        u->run_args[0] = in.random[0];
-        u->run_args[1] = in.random[1];
+        const NodePtr u = uniform_of(in, s);
         weights = select(le(full_like(u, a.dropout), u), mul_scalar(weights, 1 / (1 - a.dropout)),
                          full_like(weights, 0));
     }
@@ -162,9 +171,7 @@ Inputs composed_gradient(const AttentionInputs& in, const AttentionAttrs& a, con
     if (a.dropout > 0) {
         // The factor of each weight: 0 or 1 / (1 - dropout).
         const NodePtr zero = full_like(p, 0);
-        const NodePtr u = random_uniform(p->shape, p->device);
-        u->run_args[0] = in.random[0];
-        u->run_args[1] = in.random[1];
+        const NodePtr u = uniform_of(in, p->shape);
         dp = a.dropout == 1 ? mul(dp, zero)
                             : select(le(full_like(u, a.dropout), u),
                                      mul_scalar(dp, 1 / (1 - a.dropout)), zero);
