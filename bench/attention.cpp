@@ -44,6 +44,8 @@ constexpr Case kCases[] = {
     {"4x4x16x32", 4, 4, 16, 32},
     {"4x4x16x32, evaluation", 4, 4, 16, 32, float32, 0, false, false},
     {"64x12x50x64", 64, 12, 50, 64},
+    {"64x12x50x64, evaluation", 64, 12, 50, 64, float32, 0, false, false},
+    {"BERT, float16", 8, 12, 128, 64, float16},
 };
 
 // One step on tensors as a transformer has them: heads beside each other in each position.

@@ -67,10 +67,23 @@ NodePtr mask_with_heads(const NodePtr& m, int rank) {
     return with_heads(g::reshape(m, s));
 }
 
-// float64 has no kernel, and the kernel gives no gradient of the mask.
-bool has_kernel(const g::AttentionInputs& in, const Shape& scores) {
-    return scores.rank() <= 4 && scores.numel() > 0 && in.q->dtype != DType::Float64 &&
-           in.q->shape.back() > 0 && in.v->shape.back() > 0 && !(in.mask && in.mask->requires_grad);
+// Whether attention's own kernel is the better choice; what it cannot do, it does not get. Measured
+// with bench/attention on a processor with AVX-512 and AMX: without gradients the kernel wins; with
+// them from about 128 x 128 scores a head on, where recomputing them costs less than keeping them.
+// Products of bfloat16 are so fast there that the kernel, which computes in float32, pays for its
+// memory alone.
+bool kernel_pays(const g::AttentionInputs& in, const Shape& scores) {
+    if (scores.rank() > 4 || scores.numel() == 0 || in.q->dtype == DType::Float64 ||
+        in.q->shape.back() == 0 || in.v->shape.back() == 0 || (in.mask && in.mask->requires_grad))
+        return false;
+    constexpr std::int64_t kMany = std::int64_t{1} << 25;
+    if (scores.numel() >= kMany) return true;
+    if (in.q->dtype == DType::BFloat16) return false;
+    const bool trains =
+        g::grad_mode() && (in.q->requires_grad || in.k->requires_grad || in.v->requires_grad);
+    const std::int64_t each = scores[scores.rank() - 2] * scores.back();
+    // A head's gradient is one thread's work.
+    return !trains || (each >= 128 * 128 && scores.numel() / each >= 4);
 }
 
 }  // namespace
@@ -121,7 +134,7 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
                 {static_cast<std::int64_t>(in.random[0]), static_cast<std::int64_t>(in.random[1])},
                 Options(q->device)));
         }
-        if (!has_kernel(in, shape)) return wrap(g::composed_attention(in, a));
+        if (!kernel_pays(in, shape)) return wrap(g::composed_attention(in, a));
         const int rank = shape.rank();
         if (in.mask) in.mask = mask_with_heads(in.mask, rank);
         for (NodePtr* n : {&in.q, &in.k, &in.v})
