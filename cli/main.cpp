@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "pippin/error.h"
 #include "spelling.h"
 
 // A command or a flag that there is not: names the nearest one.
@@ -52,7 +53,10 @@ int main(int argc, char** argv) {
         return 1;
     }
     try {
-        return chosen();
+        const int code = chosen();
+        if (std::fflush(stdout) != 0 || std::ferror(stdout))
+            throw pippin::FileError("the output could not be written (is the disk full?)");
+        return code;
     } catch (const std::exception& e) {
         std::fflush(stdout);
         fmt::print(stderr, "pippin: {}\n", e.what());

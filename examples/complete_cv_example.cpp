@@ -146,10 +146,10 @@ int main(int argc, char** argv) {
     app.add_flag("--with_tracking", args.with_tracking, "log to TensorBoard, CSV and JSON lines");
     app.add_option("--project_dir", args.project_dir, "where logs go");
     app.add_option("--gradient_accumulation_steps", args.gradient_accumulation_steps)
-        ->check(CLI::PositiveNumber);
-    app.add_option("--epochs", args.epochs)->check(CLI::PositiveNumber);
-    app.add_option("--batch_size", args.batch_size)->check(CLI::PositiveNumber);
-    app.add_option("--image_size", args.image_size)->check(CLI::PositiveNumber);
+        ->check(examples::positive);
+    app.add_option("--epochs", args.epochs)->check(examples::positive);
+    app.add_option("--batch_size", args.batch_size)->check(examples::positive);
+    app.add_option("--image_size", args.image_size)->check(examples::positive);
     app.add_option("--lr", args.lr, "highest learning rate of the one-cycle schedule");
     app.add_option("--seed", args.seed);
     app.add_option("--model", args.model, "see `pippin models`");

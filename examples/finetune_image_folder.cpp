@@ -140,9 +140,9 @@ int main(int argc, char** argv) {
         ->envname("PIPPIN_MIXED_PRECISION")
         ->check(CLI::IsMember({"no", "bf16", "fp16"}));
     app.add_flag("--cpu", args.cpu, "train on the processor");
-    app.add_option("--epochs", args.epochs)->check(CLI::PositiveNumber);
-    app.add_option("--batch_size", args.batch_size)->check(CLI::PositiveNumber);
-    app.add_option("--image_size", args.image_size)->check(CLI::PositiveNumber);
+    app.add_option("--epochs", args.epochs)->check(examples::positive);
+    app.add_option("--batch_size", args.batch_size)->check(examples::positive);
+    app.add_option("--image_size", args.image_size)->check(examples::positive);
     app.add_option("--lr", args.lr, "highest learning rate of the one-cycle schedule");
     app.add_option("--weight_decay", args.weight_decay)->check(CLI::NonNegativeNumber);
     app.add_option("--eval_share", args.eval_share, "share of the images that measure")

@@ -9,12 +9,17 @@
 #include <vector>
 
 #include "pippin/device.h"
+#include "pippin/error.h"
 
 namespace examples {
 
 /// Parses argv; --data-dir means --data_dir. Prints the help or what is wrong, and exits, where
 /// there is nothing to run.
 inline void parse(CLI::App& app, int argc, char** argv) {
+    if (app.get_name().empty() && argc > 0) {
+        const std::string path = argv[0];
+        app.name(path.substr(path.rfind('/') + 1));
+    }
     std::vector<std::string> args;
     for (int i = 1; i < argc; ++i) {
         std::string arg = argv[i];
@@ -32,6 +37,18 @@ inline void parse(CLI::App& app, int argc, char** argv) {
     }
 }
 
+/// For counts: a whole number from 1.
+inline const CLI::Validator positive(
+    [](std::string& text) -> std::string {
+        const bool digits = !text.empty() && text.size() <= 18 &&
+                            std::all_of(text.begin(), text.end(),
+                                        [](unsigned char c) { return c >= '0' && c <= '9'; });
+        return digits && std::atoll(text.c_str()) >= 1
+                   ? ""
+                   : "expected a whole number from 1, got " + text;
+    },
+    "N");
+
 inline void use_device(const std::string& name) {
     if (!name.empty()) pippin::set_default_device(pippin::Device(name));
 }
@@ -41,12 +58,14 @@ inline void use_device(const std::string& name) {
 template <class F>
 int run(F body) {
     try {
-        if constexpr (std::is_same_v<decltype(body()), int>) {
-            return body();
-        } else {
+        int code = 0;
+        if constexpr (std::is_same_v<decltype(body()), int>)
+            code = body();
+        else
             body();
-            return 0;
-        }
+        if (std::fflush(stdout) != 0 || std::ferror(stdout))
+            throw pippin::FileError("the output could not be written (is the disk full?)");
+        return code;
     } catch (const std::exception& e) {
         std::fflush(stdout);
         std::fprintf(stderr, "error: %s\n", e.what());

@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
     Args args;
     CLI::App app("Says what is on images, with a model of finetune_image_folder.");
     app.add_option("--weights", args.weights, "model.safetensors")->required();
-    app.add_option("--top", args.top, "how many classes to name")->check(CLI::PositiveNumber);
+    app.add_option("--top", args.top, "how many classes to name")->check(examples::positive);
     app.add_flag("--cpu", args.cpu, "run on the processor");
     app.add_option("images", args.images, "image files")->required();
     examples::parse(app, argc, argv);

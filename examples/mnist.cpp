@@ -131,8 +131,8 @@ int main(int argc, char** argv) {
     app.option_defaults()->always_capture_default();
     app.add_option("--data_dir", args.data_dir, "folder with the four IDX files");
     app.add_option("--out", args.out, "folder for weights, metrics and chart");
-    app.add_option("--epochs", args.epochs)->check(CLI::PositiveNumber);
-    app.add_option("--batch_size", args.batch_size)->check(CLI::PositiveNumber);
+    app.add_option("--epochs", args.epochs)->check(examples::positive);
+    app.add_option("--batch_size", args.batch_size)->check(examples::positive);
     app.add_option("--lr", args.lr, "highest learning rate of the one-cycle schedule");
     app.add_option("--seed", args.seed);
     app.add_option("--workers", args.workers, "threads that make batches ahead");

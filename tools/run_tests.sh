@@ -14,7 +14,7 @@ limit=${PIPPIN_TEST_TIMEOUT:-900}
 mkdir -p "$logs"
 
 passed=0 failed=0 skipped=0
-failures=()
+failures=() skips=()
 
 # Prints what a GoogleTest log says of the tests that did not end well: from their RUN line on, and
 # all that follows the last test (a crash, a sanitizer's report). The thread sanitizer reports in the
@@ -67,6 +67,10 @@ run_gtest() {
     fi
     summary=$(printf '%d passed, %d failed' "$ok" "$bad")
     passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
+    while IFS= read -r line; do
+        skips+=("$name: $line")
+    done < <(awk '/^\[ RUN      \]/ {why = ""; next} /: Skipped$/ {getline why; next}
+                  /^\[  SKIPPED \] .*ms\)$/ {print $4 (why ? " (" why ")" : "")}' "$log")
     ((bad == 0)) || failed_parts "$log"
 }
 
@@ -84,6 +88,7 @@ run_script() {
         passed=$((passed + 1)) summary="passed"
     elif ((status == 77)); then
         skipped=$((skipped + 1)) summary="skipped: $(tail -n 1 "$log")"
+        skips+=("$name: $(tail -n 1 "$log")")
     else
         failed=$((failed + 1)) summary="failed (exit $status)"
         ((status != 124)) || summary="stopped after $limit s"
@@ -115,7 +120,10 @@ if ((${#failures[@]})); then
     printf '  %s\n' "${failures[@]}"
     printf 'full output: %s\n' "$logs"
 fi
-((skipped == 0)) || echo "$skipped skipped"
+if ((skipped > 0)); then
+    echo "$skipped skipped"
+    ((${#skips[@]} == 0)) || printf '  %s\n' "${skips[@]}"
+fi
 ((passed + failed > 0)) || echo "no test ran in $build${only:+ that matches '$only'}"
 echo "$passed passed, $failed failed"
 ((failed == 0 && passed > 0))

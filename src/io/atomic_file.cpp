@@ -39,6 +39,11 @@ AtomicFile::AtomicFile(const std::filesystem::path& target) : target_(resolve_li
     std::error_code error;
     if (std::filesystem::is_directory(target_, error))
         throw_file_error(target_, "is a folder, but a file was expected");
+    // A device or pipe would be replaced by a file.
+    const auto kind = std::filesystem::symlink_status(target_, error).type();
+    if (kind != std::filesystem::file_type::not_found &&
+        kind != std::filesystem::file_type::regular)
+        throw_file_error(target_, "is not a regular file, so it is not replaced by one");
     if (!std::filesystem::is_directory(folder_, error))
         throw_file_error(target_, "cannot write: there is no folder " + folder_.string());
     partial_ = folder_ / ("." + target_.filename().string() + ".partial");

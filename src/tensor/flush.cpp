@@ -90,13 +90,17 @@ class PlanCache {
                 if (!(shapes[i] == s.shapes[i]))
                     changed += fmt::format("{}{} -> {}", changed.empty() ? "" : ", ",
                                            s.shapes[i].str(), shapes[i].str());
-            fmt::print(
-                stderr,
-                "pippin: warning: {} plans were compiled for one graph; shapes that keep changing: "
-                "{}. Pad inputs to a few "
-                "fixed shapes to compile less.\n",
-                kMany,
-                changed.empty() ? "none of the inputs' (constants in the graph change)" : changed);
+            if (changed.empty())
+                fmt::print(stderr,
+                           "pippin: warning: {} plans were compiled for one graph in which only "
+                           "numbers or shapes written in the program change, such as x * step or "
+                           "zeros({{n}}). A number that changes wants runtime_scalar().\n",
+                           kMany);
+            else
+                fmt::print(stderr,
+                           "pippin: warning: {} plans were compiled for one graph; shapes that "
+                           "keep changing: {}. Pad inputs to a few fixed shapes to compile less.\n",
+                           kMany, changed);
         }
         s.shapes = std::move(shapes);
     }

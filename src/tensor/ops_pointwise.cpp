@@ -145,15 +145,27 @@ Tensor runtime_scalar(double value, Options o) {
 
 Tensor rand(const Shape& shape, Options o) {
     check_shape(shape);
-    return random_result(g::random_uniform(shape, device_of(o)), o);
+    const DType dtype = o.dtype.value_or(DType::Float32);
+    NodePtr u = g::random_uniform(shape, device_of(o));
+    // As many bits as the half type has: rounding to it would give 1.
+    if (const double steps = is_half(dtype) ? (dtype == DType::Float16 ? 2048 : 256) : 0; steps > 0)
+        u = g::mul_scalar(g::floor(g::mul_scalar(u, steps)), 1 / steps);
+    return random_result(u, o);
 }
 
 Tensor uniform(const Shape& shape, double low, double high, Options o) {
     check_shape(shape);
     if (!(low <= high))
         throw ValueError(fmt::format("uniform: low {} is above high {}", low, high));
-    return random_result(
-        g::add_scalar(g::mul_scalar(g::random_uniform(shape, device_of(o)), high - low), low), o);
+    NodePtr v =
+        g::add_scalar(g::mul_scalar(g::random_uniform(shape, device_of(o)), high - low), low);
+    // What rounds up to `high`, which is no part of the range, starts again at `low`.
+    const DType dtype = o.dtype.value_or(DType::Float32);
+    if (low < high) {
+        const NodePtr rounded = is_half(dtype) ? g::cast(g::cast(v, dtype), DType::Float32) : v;
+        v = g::select(g::lt(rounded, g::full_like(v, high)), v, g::full_like(v, low));
+    }
+    return random_result(v, o);
 }
 
 Tensor randn(const Shape& shape, Options o) {

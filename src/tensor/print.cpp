@@ -1,6 +1,7 @@
 // Printing as PyTorch does: four decimals, scientific where the range asks for it, long dims cut.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -18,20 +19,27 @@ struct Format {
     std::size_t width = 0;
     DType dtype = DType::Float32;
 
-    std::string text(double v) const {
+    std::string text(std::int64_t v) const {
         if (dtype == DType::Bool) return v != 0 ? "True" : "False";
-        if (!is_floating(dtype)) return fmt::format("{}", static_cast<std::int64_t>(v));
+        return fmt::format("{}", v);
+    }
+    std::string text(double v) const {
         if (std::isnan(v)) return "nan";
         if (std::isinf(v)) return v > 0 ? "inf" : "-inf";
         if (scientific) return fmt::format("{:.4e}", v);
         return whole ? fmt::format("{:.0f}.", v) : fmt::format("{:.4f}", v);
     }
-    std::string padded(double v) const { return fmt::format("{:>{}}", text(v), width); }
+    template <class T>
+    std::string padded(T v) const {
+        return fmt::format("{:>{}}", text(v), width);
+    }
 };
 
+// T: double, or int64 for the dtypes that are whole numbers, all of which a double cannot hold.
+template <class T>
 class Printer {
   public:
-    explicit Printer(const Tensor& t) : shape_(t.shape()), values_(t.to_vector<double>()) {
+    explicit Printer(const Tensor& t) : shape_(t.shape()), values_(t.to_vector<T>()) {
         f_.dtype = t.dtype();
         cut_ = t.numel() > kThreshold;
         choose_format();
@@ -46,7 +54,7 @@ class Printer {
   private:
     // As torch._tensor_str's formatter: whole numbers get a bare point; a wide range, the e form.
     void choose_format() {
-        if (is_floating(f_.dtype)) {
+        if constexpr (std::is_same_v<T, double>) {
             double least = INFINITY, most = 0;
             bool whole = true, any = false;
             visit(0, 0, [&](double v) {
@@ -60,8 +68,9 @@ class Printer {
             f_.whole = whole;
             if (any) f_.scientific = most / least > 1000 || most > 1e8 || (!whole && least < 1e-4);
         }
-        visit(0, 0, [&](double v) {
-            if (std::isfinite(v)) f_.width = std::max(f_.width, f_.text(v).size());
+        visit(0, 0, [&](T v) {
+            if (std::isfinite(static_cast<double>(v)))
+                f_.width = std::max(f_.width, f_.text(v).size());
         });
     }
 
@@ -112,7 +121,7 @@ class Printer {
     }
 
     Shape shape_;
-    std::vector<double> values_;
+    std::vector<T> values_;
     Format f_;
     bool cut_ = false;
 };
@@ -121,7 +130,8 @@ class Printer {
 
 std::string Tensor::str() const {
     if (!defined()) return "tensor(undefined)";
-    std::string out = "tensor(" + Printer(*this).str();
+    std::string out = "tensor(" + (is_floating(dtype()) ? Printer<double>(*this).str()
+                                                        : Printer<std::int64_t>(*this).str());
     if (shape().numel() == 0 && shape().rank() != 1)
         out += ", size=(" + shape().str().substr(1, shape().str().size() - 2) + ")";
     const DType t = dtype();

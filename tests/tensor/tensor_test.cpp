@@ -224,5 +224,22 @@ TEST(Memory, LevelsOffOverChangingBatches) {
         EXPECT_LE(round(), first + (1 << 20));
 }
 
+TEST(Printing, WholeNumbersThatADoubleCannotHold) {
+    EXPECT_EQ(tensor(std::vector<std::int64_t>{9007199254740993, -3}).str(),
+              "tensor([9007199254740993,               -3])");
+}
+
+// [low, high) in half types too, where rounding could reach the end.
+TEST(Random, UniformStaysBelowItsEnd) {
+    manual_seed(4);
+    for (const DType t : {float16, bfloat16, float32}) {
+        EXPECT_LT(rand({100000}, t).max().item<float>(), 1.0f) << name_of(t);
+        const Tensor u = uniform({100000}, -3, 5, t);
+        EXPECT_LT(u.max().item<float>(), 5.0f) << name_of(t);
+        EXPECT_GE(u.min().item<float>(), -3.0f) << name_of(t);
+        EXPECT_NEAR(rand({100000}, t).mean().item<float>(), t == bfloat16 ? 0.498f : 0.5f, 0.01f);
+    }
+}
+
 }  // namespace
 }  // namespace pippin
