@@ -212,11 +212,11 @@ TEST(AtomicFile, LeavesPipesAndLinksToNowhereAlone) {
     TempFolder folder;
     const auto pipe = folder.path() / "pipe";
     ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-    EXPECT_ERROR(AtomicFile file(pipe), FileError, "not a regular file");
+    EXPECT_ERROR(io::AtomicFile file(pipe), FileError, "not a regular file");
     EXPECT_TRUE(std::filesystem::is_fifo(pipe));
     const auto loop = folder.path() / "loop";
     std::filesystem::create_symlink("loop", loop);
-    EXPECT_ERROR(AtomicFile file(loop), FileError, "loop");
+    EXPECT_ERROR(io::AtomicFile file(loop), FileError, "loop");
     EXPECT_TRUE(std::filesystem::is_symlink(loop));
 }
 
