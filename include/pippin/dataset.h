@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "pippin/tensor.h"
@@ -56,6 +58,9 @@ class Array {
 struct Example {
     Array data;    ///< for images float32 (C, H, W)
     Array target;  ///< for classification an int64 label, 0-d
+    /// Further inputs by name, such as a text's "attention_mask". All samples of a dataset have the
+    /// same names in the same order.
+    std::vector<std::pair<std::string, Array>> more = {};
 };
 
 /// Random numbers of one sample in one epoch: Philox 4x32-10 under (seed, epoch, sample), so that
@@ -99,8 +104,10 @@ class Dataset {
     /// throws reaches the thread that iterates over the loader.
     virtual Example load(std::int64_t index, Draws draws) const = 0;
 
-    /// Puts these samples into one batch. This one calls load() for each and raises ValueError
-    /// where shapes or dtypes differ; override it where that is too slow.
+    /// Puts these samples into one batch: what PyTorch calls collate_fn. This one calls load() for
+    /// each and raises ValueError where shapes, dtypes or names differ; override it where that is
+    /// too slow, or where samples have to be padded to one length. `batch` may hold an earlier
+    /// batch, whose memory can be used again.
     virtual void load_batch(std::span<const std::int64_t> indices, Draws draws,
                             Example& batch) const;
 

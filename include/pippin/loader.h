@@ -8,18 +8,43 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "pippin/dataset.h"
 
 namespace pippin::data {
 
-/// data (N, ...) and target (N, ...): for images float32 (N, C, H, W) and int64 (N).
+/// data (N, ...) and target (N, ...): for images float32 (N, C, H, W) and int64 (N). It falls apart
+/// into these three: auto& [x, y, index] = batch. Further inputs have names:
+/// batch["attention_mask"].
 struct Batch {
     Tensor data;
     Tensor target;
     std::int64_t index = 0;  ///< within its epoch
+    std::vector<std::pair<std::string, Tensor>> more = {};
+    /// One of `more`. ValueError, with the names there are, for another name.
+    const Tensor& operator[](std::string_view name) const;
 };
+template <std::size_t I>
+auto& get(Batch& b) {
+    if constexpr (I == 0)
+        return b.data;
+    else if constexpr (I == 1)
+        return b.target;
+    else
+        return b.index;
+}
+template <std::size_t I>
+const auto& get(const Batch& b) {
+    return get<I>(const_cast<Batch&>(b));
+}
+template <std::size_t I>
+auto&& get(Batch&& b) {
+    return std::move(get<I>(b));
+}
 
 struct LoaderOptions {
     std::int64_t batch_size = 1;
@@ -106,3 +131,10 @@ class DataLoader::Iterator {
 };
 
 }  // namespace pippin::data
+
+template <>
+struct std::tuple_size<pippin::data::Batch> : std::integral_constant<std::size_t, 3> {};
+template <std::size_t I>
+struct std::tuple_element<I, pippin::data::Batch> {
+    using type = std::conditional_t<I == 2, std::int64_t, pippin::Tensor>;
+};

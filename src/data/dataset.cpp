@@ -19,7 +19,7 @@ Shape batch_of(std::size_t n, const Shape& sample) {
 
 // Copies one sample's array into its place in the batch's.
 void put(Array& batch, std::size_t place, const Array& sample, std::int64_t index,
-         std::int64_t first_index, const char* which) {
+         std::int64_t first_index, std::string_view which) {
     bool same =
         sample.dtype() == batch.dtype() && sample.shape().rank() + 1 == batch.shape().rank();
     for (int d = 0; same && d < sample.shape().rank(); ++d)
@@ -39,28 +39,18 @@ void put(Array& batch, std::size_t place, const Array& sample, std::int64_t inde
     if (bytes > 0) std::memcpy(batch.raw() + place * bytes, sample.raw(), bytes);
 }
 
-Array copy_of(const Tensor& t) {
-    Array a(t.dtype(), t.shape());
-    if (a.nbytes() > 0) std::memcpy(a.raw(), t.raw_data(), a.nbytes());
-    return a;
-}
-
-std::size_t row_bytes(const Array& rows) {
-    const auto n = static_cast<std::size_t>(rows.shape()[0]);
-    return n == 0 ? 0 : rows.nbytes() / n;
-}
-
-void gather_rows(const Array& rows, std::span<const std::int64_t> indices, Array& batch) {
-    Shape shape = rows.shape();
-    shape[0] = static_cast<std::int64_t>(indices.size());
-    batch.reset(rows.dtype(), shape);
-    const std::size_t bytes = row_bytes(rows);
-    if (bytes == 0) return;
-    std::byte* to = batch.raw();
-    for (const std::int64_t i : indices) {
-        std::memcpy(to, rows.raw() + static_cast<std::size_t>(i) * bytes, bytes);
-        to += bytes;
-    }
+void check_names(const Example& batch, const Example& sample, std::int64_t index) {
+    const auto names = [](const Example& e) {
+        std::vector<std::string_view> out;
+        for (const auto& entry : e.more)
+            out.emplace_back(entry.first);
+        return out;
+    };
+    if (names(sample) != names(batch))
+        throw ValueError(
+            fmt::format("sample {} has the further inputs [{}], but the first of its "
+                        "batch has [{}]",
+                        index, fmt::join(names(sample), ", "), fmt::join(names(batch), ", ")));
 }
 
 }  // namespace
@@ -91,38 +81,20 @@ void Dataset::load_batch(std::span<const std::int64_t> indices, Draws draws, Exa
             batch.data.reset(sample.data.dtype(), batch_of(indices.size(), sample.data.shape()));
             batch.target.reset(sample.target.dtype(),
                                batch_of(indices.size(), sample.target.shape()));
+            batch.more.resize(sample.more.size());
+            for (std::size_t i = 0; i < sample.more.size(); ++i) {
+                const auto& [name, array] = sample.more[i];
+                batch.more[i].first = name;
+                batch.more[i].second.reset(array.dtype(), batch_of(indices.size(), array.shape()));
+            }
         }
         put(batch.data, place, sample.data, indices[place], indices[0], "data");
         put(batch.target, place, sample.target, indices[place], indices[0], "target");
+        check_names(batch, sample, indices[place]);
+        for (std::size_t i = 0; i < sample.more.size(); ++i)
+            put(batch.more[i].second, place, sample.more[i].second, indices[place], indices[0],
+                sample.more[i].first);
     }
-}
-
-TensorDataset::TensorDataset(const Tensor& data, const Tensor& target) {
-    if (!data.defined() || !target.defined() || data.dim() == 0 || target.dim() == 0 ||
-        data.shape()[0] != target.shape()[0])
-        throw ValueError(
-            fmt::format("TensorDataset: data {} and target {} must be (N, ...) with the same N",
-                        data.defined() ? data.shape().str() : "(undefined)",
-                        target.defined() ? target.shape().str() : "(undefined)"));
-    size_ = data.shape()[0];
-    data_ = copy_of(data);
-    target_ = copy_of(target);
-}
-
-Example TensorDataset::load(std::int64_t index, Draws draws) const {
-    Example row;
-    load_batch({&index, 1}, draws, row);
-    for (Array* a : {&row.data, &row.target}) {
-        Shape shape = a->shape();
-        shape.erase(0);
-        a->reset(a->dtype(), shape);  // as many bytes as before, so they stay
-    }
-    return row;
-}
-
-void TensorDataset::load_batch(std::span<const std::int64_t> indices, Draws, Example& batch) const {
-    gather_rows(data_, indices, batch.data);
-    gather_rows(target_, indices, batch.target);
 }
 
 Subset::Subset(DatasetPtr dataset, std::vector<std::int64_t> indices)

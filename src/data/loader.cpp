@@ -60,6 +60,16 @@ struct DataLoader::Impl {
     }
 };
 
+const Tensor& Batch::operator[](std::string_view name) const {
+    std::string names;
+    for (const auto& [n, tensor] : more) {
+        if (n == name) return tensor;
+        names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", n);
+    }
+    throw ValueError(fmt::format("the batch has no \"{}\"; beside data and target it has {}", name,
+                                 names.empty() ? "nothing" : names));
+}
+
 namespace {
 
 const DatasetPtr& checked(const DatasetPtr& dataset, const LoaderOptions& o) {
@@ -166,6 +176,9 @@ DataLoader::Iterator& DataLoader::Iterator::operator++() {
         const Device device = impl_->options.device.value_or(default_device());
         batch_.data = to_tensor(made->data, device);
         batch_.target = to_tensor(made->target, device);
+        batch_.more.clear();
+        for (const auto& [name, array] : made->more)
+            batch_.more.emplace_back(name, to_tensor(array, device));
         batch_.index = impl_->next_batch++;
         impl_->prefetcher.recycle(std::move(made));
     } catch (...) {
