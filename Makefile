@@ -10,7 +10,7 @@ configure = $(call step,configuring (cmake --preset $(1)),cmake --preset $(1))
 build     = $(call step,building (cmake --build --preset $(1)),cmake --build --preset $(1) --parallel $(JOBS) $(2))
 run_tests = $(call step,running the tests,tools/run_tests.sh build/$(1))
 
-.PHONY: help demo test build asan tsan format check-format clean
+.PHONY: help demo test build asan tsan fuzz format check-format clean
 
 help:
 	@echo "make demo          train LeNet-5 on Fashion-MNIST; leaves the result in runs/demo"
@@ -18,6 +18,7 @@ help:
 	@echo "make build         build everything (build/release)"
 	@echo "make asan          run the tests under the address and undefined-behaviour sanitizers"
 	@echo "make tsan          run the loader's and executor's tests under the thread sanitizer"
+	@echo "make fuzz          run each parser's fuzz target for a minute (needs clang)"
 	@echo "make format        give all C++ files the project's style"
 	@echo "make check-format  say which C++ files differ from it"
 	@echo "make clean         remove build/"
@@ -42,6 +43,9 @@ asan tsan:
 	$(call configure,$@)
 	$(call build,$@)
 	$(call run_tests,$@)
+
+fuzz:
+	@tools/run_fuzz.sh 60
 
 format:
 	@tools/check_format.sh --fix

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what Pippin needs to be built and tested. Where everything is there already, it does
-# nothing at all: no network, no sudo. Called by `make demo` and `make test`.
+# nothing at all: no network, no sudo. Called by `make demo` and `make test`; --fuzz: also what
+# fuzzing needs.
 set -u
 export LC_ALL=C  # apt's messages in one language
 
@@ -11,6 +12,9 @@ packages=(
     libgtest-dev libbenchmark-dev
     dataset-fashion-mnist fortunes fortunes-min
 )
+
+# What tools/run_fuzz.sh needs beside.
+[[ ${1:-} != --fuzz ]] || packages+=(clang libclang-rt-dev)
 
 say() { printf 'setup: %s\n' "$*"; }
 complain() { printf 'setup: %s\n' "$*" >&2; }

@@ -66,7 +66,11 @@ CIFAR10::CIFAR10(const fs::path& root, bool train, Compose transform)
           [&] {
               Store store{3, 32, 32, {}, {}};
               const std::vector<fs::path> files = find_files(root, train);
-              store.pixels.reserve(files.size() * 10'000 * kImageBytes);
+              std::uintmax_t bytes = 0;
+              std::error_code error;
+              for (const fs::path& file : files)
+                  if (const auto size = fs::file_size(file, error); !error) bytes += size;
+              store.pixels.reserve(bytes);
               for (const fs::path& file : files)
                   append(file, store.pixels, store.labels);
               return store;
