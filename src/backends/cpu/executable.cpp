@@ -1,7 +1,9 @@
 #include "backends/cpu/executable.h"
 
 #include <algorithm>
+#include <chrono>
 
+#include "backends/cpu/contention.h"
 #include "backends/cpu/onednn.h"
 #include "backends/cpu/system.h"
 #include "backends/cpu/threads.h"
@@ -117,6 +119,8 @@ void CpuExecutable::run(const runtime::Bindings& bindings) {
         for (Step& step : steps_)
             if (step.heavy) step.heavy->scratch = scratch;
     }
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point started = Clock::now();
     try {
         for (Step& step : steps_) {
             if (step.heavy)
@@ -127,6 +131,8 @@ void CpuExecutable::run(const runtime::Bindings& bindings) {
     } catch (const dnnl::error& e) {
         throw DeviceError(std::string("oneDNN on the cpu: ") + e.what());
     }
+    const std::chrono::duration<double> took = Clock::now() - started;
+    mind_contention(took.count(), times_);
 }
 
 }  // namespace pippin::cpu

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "backends/cpu/contention.h"
 #include "backends/cpu/heavy.h"
 #include "backends/cpu/program_kernel.h"
 #include "runtime/backend.h"
@@ -36,6 +37,7 @@ class CpuExecutable : public runtime::Executable {
     std::vector<char*> slot_addresses_;
     std::size_t scratch_bytes_ = 0;
     void* scratch_ = nullptr;  // what the kernels have been given
+    RunTimes times_;
 };
 
 }  // namespace pippin::cpu
