@@ -32,6 +32,9 @@ ValuesIndices min(const Tensor& x, std::int64_t dim, bool keepdim = false,
                   Site site = Site::current());
 /// Sums up to and with each element; integers and bool give int64.
 Tensor cumsum(const Tensor& x, std::int64_t dim, Site site = Site::current());
+/// Products, in log2(extent) steps of pairs: where a partial product overflows, PyTorch's running
+/// one may differ.
+Tensor cumprod(const Tensor& x, std::int64_t dim, Site site = Site::current());
 
 // --- reading and writing by index ---
 /// gather with an index that broadcasts against x outside of `dim`.

@@ -214,6 +214,29 @@ Tensor cumsum(const Tensor& x, std::int64_t dim, Site site) {
     });
 }
 
+// Hillis and Steele 1986: after the step of 2^k each element holds the product of 2^(k + 1).
+Tensor cumprod(const Tensor& x, std::int64_t dim, Site site) {
+    return at_site(site, [&] {
+        const NodePtr& n = node_of(x);
+        const int d = dim_of(n, dim);
+        const std::int64_t count = extent(n, d);
+        // Halves are multiplied in float32 and rounded once.
+        NodePtr y = is_half(n->dtype)       ? g::cast(n, DType::Float32)
+                    : is_floating(n->dtype) ? n
+                                            : g::cast(n, DType::Int64);
+        IntList low, none;
+        for (int k = 0; k < n->shape.rank(); ++k) {
+            low.push_back(0);
+            none.push_back(0);
+        }
+        for (std::int64_t step = 1; step < count; step *= 2) {
+            low[static_cast<std::size_t>(d)] = step;
+            y = g::mul(y, g::pad(part(y, d, 0, count - step), low, none, none, 1));
+        }
+        return wrap(is_half(n->dtype) ? g::cast(y, n->dtype) : y);
+    });
+}
+
 // --- by index ---
 
 Tensor take_along_dim(const Tensor& x, const Tensor& index, std::int64_t dim, Site site) {

@@ -143,6 +143,26 @@ TEST(Attention, TheMaskCanBeTrained) {
     EXPECT_GT(abs(mask.grad()).max().item<float>(), 1e-3);
 }
 
+TEST(Attention, StepsWithDropoutShareAPlanAndDrawNewMasks) {
+    for (const std::int64_t length : {8, 160}) {  // composed, and the kernel
+        Tensor x = rand({1, 4, length, 8}).eval();
+        x.requires_grad_();
+        std::vector<float> losses;
+        std::int64_t compiled = 0;
+        for (int step = 0; step < 6; ++step) {
+            const Stats before = stats();
+            const Tensor loss = scaled_dot_product_attention(x, x, x, {}, 0.5).sum();
+            x.zero_grad();
+            loss.backward();
+            x.grad().eval();
+            losses.push_back(loss.item<float>());
+            if (step > 1) compiled += stats().plans_compiled - before.plans_compiled;
+        }
+        EXPECT_EQ(compiled, 0);
+        EXPECT_NE(losses[4], losses[5]);
+    }
+}
+
 TEST(Attention, LargeScoresAreNotHeld) {
     for (const DType t : {float32, bfloat16}) {
         Tensor x = zeros({2, 4, 2048, 8}, t).eval();

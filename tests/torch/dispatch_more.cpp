@@ -112,6 +112,7 @@ void add_order(Table& t) {
     t["min_dim"] = [](const Call& c) {
         return both(min(c.tensor(0), c.integer("dim", 0), c.flag("keepdim", false)));
     };
+    t["cumprod"] = one([](const Call& c) { return cumprod(c.tensor(0), c.integer("dim", 0)); });
     t["cumsum"] = one([](const Call& c) { return cumsum(c.tensor(0), c.integer("dim", 0)); });
 }
 

@@ -27,10 +27,11 @@ def attention(case):
     some([2, 0, 5, 4])
     some([1, 2, 0, 4], [1, 2, 3, 4])
     for dtype in FLOATS:
-        some([2, 2, 9, 8], dtype=dtype)
-        some([2, 2, 9, 8], dtype=dtype, causal=True)
-        some([2, 2, 9, 8], dtype=dtype, mask=random([9, 9], "bool", seed=5))
-        some([2, 2, 9, 8], dtype=dtype, mask=random([9, 9], dtype, seed=5))
+        for grad in (True, False):  # without gradients Pippin takes its kernel
+            some([1, 2, 6, 4], dtype=dtype, _grad=grad)
+            some([1, 2, 6, 4], dtype=dtype, causal=True, _grad=grad)
+            some([1, 2, 6, 4], dtype=dtype, mask=random([6, 6], "bool", seed=5), _grad=grad)
+            some([1, 2, 6, 4], dtype=dtype, mask=random([6, 6], dtype, seed=5), _grad=grad)
     for q, k in (([1, 1, 4, 3], [1, 1, 7, 3]), ([1, 1, 7, 3], [1, 1, 4, 3]), ([2, 6, 6], [2, 6, 6])):
         some(q, k, causal=True)
         some(q, k, causal=True, scale=0.5)
@@ -56,6 +57,14 @@ def attention(case):
     case("scaled_dot_product_attention", *big, _k=70)
     case("scaled_dot_product_attention", *big, causal=True, _k=70)
     case("scaled_dot_product_attention", *big, random([70, 70], "bool", seed=9), _k=70)
+    # Large enough for the kernel with gradients.
+    large = [Generated([1, 4, 150, 16], 84 + i) for i in range(2)] + [Generated([1, 4, 150, 24], 86)]
+    padding = random([1, 1, 1, 150], "bool", seed=9)
+    per_query = torch.arange(150).reshape(150, 1) % 3 != 0  # some see no key
+    for a in (dict(), dict(causal=True), dict(scale=0.7)):
+        case("scaled_dot_product_attention", *large, _k=150, **a)
+    for mask in (padding, per_query, random([4, 1, 150], seed=9)):
+        case("scaled_dot_product_attention", *large, mask, _k=150, _grad=[0, 1, 2])
     x = random([2, 4, 3])
     case("scaled_dot_product_attention", x, random([2, 4, 2]), x, raises=True)
     case("scaled_dot_product_attention", x, x, random([2, 4, 3], "float64"), raises=True)

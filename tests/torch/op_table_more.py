@@ -2,7 +2,8 @@
 op_table.py.
 
 Left out: topk, kthvalue and median among equal elements, whose choice PyTorch leaves open (Pippin's is the
-first); scatter with one place named twice, where PyTorch leaves the winner open (Pippin's is the last)."""
+first); scatter with one place named twice, where PyTorch leaves the winner open (Pippin's is the last); cumprod's gradient
+at a NaN, which PyTorch divides by (Pippin multiplies what is left)."""
 import torch
 import torch.nn.functional as F
 from make_fixtures import DTYPES, Generated, random
@@ -163,6 +164,15 @@ def order(case):
     case("cumsum", torch.full([300], 200, dtype=torch.uint8), dim=0)
     case("cumsum", Generated([5000], 15, offset=1.0), dim=0, _k=2)
     case("cumsum", x, dim=3, raises=True)
+    for dim in (0, 1, 2, -1):
+        case("cumprod", x, dim=dim)
+    for dtype in FLOATS[1:] + INTS + ["bool"]:
+        case("cumprod", random([3, 6], dtype, -3, 3), dim=1, _k=2)
+    case("cumprod", random([]), dim=0)
+    case("cumprod", random([2, 0]), dim=1)
+    for zeros in ((2.0, 0.0, 3.0, 4.0), (0.0, 2.0, 0.0, 3.0), (1.0, NAN, 2.0, 0.0), (3.0, 2.0, 4.0, 0.0)):
+        case("cumprod", values(*zeros), dim=0, _grad=NAN not in zeros)
+    case("cumprod", Generated([3, 37], 16, offset=1.0), dim=1)
 
 
 def indexing(case):
@@ -386,7 +396,7 @@ FUNCTIONS = {
     "median": lambda x, dim=None, keepdim=False: torch.median(x) if dim is None else torch.median(x, dim, keepdim),
     "max_dim": lambda x, dim, keepdim=False: torch.max(x, dim, keepdim),
     "min_dim": lambda x, dim, keepdim=False: torch.min(x, dim, keepdim),
-    "cumsum": torch.cumsum,
+    "cumsum": torch.cumsum, "cumprod": torch.cumprod,
     "take_along_dim": lambda x, i, dim: torch.take_along_dim(x, i, dim),
     "scatter": lambda x, i, src=None, dim=0, value=None: (
         x.scatter(dim, i, src) if value is None else x.scatter(dim, i, value)),
