@@ -117,6 +117,9 @@ Trace trace(std::vector<Target> targets, std::uint32_t mark) {
             }
         }
     };
+    const Device device = t.targets[0].node->device;
+    t.key.add(static_cast<std::uint64_t>(device.type()) << 8 |
+              static_cast<std::uint64_t>(device.index()));
     for (auto& target : t.targets)
         visit(target.node);
     find_dying(t);

@@ -1,6 +1,7 @@
 #include "runtime/allocator.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -25,7 +26,7 @@ std::size_t rounded(std::size_t bytes) {
 
 struct Pool {
     std::mutex mutex;
-    std::map<std::size_t, std::vector<void*>> free;  // by rounded size
+    std::map<std::size_t, std::vector<Memory>> free;  // by rounded size
     std::size_t cached = 0, live = 0, peak = 0;
 
     // The cache may hold as much as is live, and never less than this.
@@ -42,10 +43,10 @@ struct Pool {
     }
 };
 
-// One pool for the processor; never destroyed, since buffers may outlive static objects.
-Pool& pool(Device) {
-    static Pool* p = new Pool;
-    return *p;
+// One pool a device; never destroyed, since buffers may outlive static objects.
+Pool& pool(Device device) {
+    static auto* pools = new std::array<Pool, kMaxDevices>;
+    return (*pools)[device_number(device)];
 }
 
 }  // namespace
@@ -58,20 +59,21 @@ BufferPtr allocate(Device device, std::size_t bytes) {
     buffer->device = device;
     std::unique_lock lock(p.mutex);
     if (auto it = p.free.find(size); it != p.free.end()) {
-        buffer->data = it->second.back();
+        buffer->memory = it->second.back();
         it->second.pop_back();
         if (it->second.empty()) p.free.erase(it);
         p.cached -= size;
     } else {
-        buffer->data = b.allocate(size);
-        if (!buffer->data) {
+        buffer->memory = b.allocate(size);
+        if (!buffer->memory) {
             p.trim(b, 0);
             lock.unlock();
             drop_idle_arena(device);
             lock.lock();
-            buffer->data = b.allocate(size);
+            p.trim(b, 0);  // the arena, too
+            buffer->memory = b.allocate(size);
         }
-        if (!buffer->data)
+        if (!buffer->memory)
             throw OutOfMemoryError(
                 fmt::format("out of memory on {}: asked for {:.1f} MiB with {:.1f} MiB live "
                             "(device has {:.1f} MiB); "
@@ -86,21 +88,25 @@ BufferPtr allocate(Device device, std::size_t bytes) {
 }
 
 void release_cached() {
-    Pool& p = pool({});
-    std::lock_guard lock(p.mutex);
-    p.trim(backend({}), 0);
+    for (const Device d : devices_in_use()) {
+        Pool& p = pool(d);
+        std::lock_guard lock(p.mutex);
+        p.trim(backend(d), 0);
+    }
 }
 
-MemoryStats memory_stats() {
-    Pool& p = pool({});
+MemoryStats memory_stats(Device device) {
+    Pool& p = pool(device);
     std::lock_guard lock(p.mutex);
     return {std::int64_t(p.live), std::int64_t(p.cached), std::int64_t(p.peak)};
 }
 
 void reset_peak() {
-    Pool& p = pool({});
-    std::lock_guard lock(p.mutex);
-    p.peak = p.live;
+    for (const Device d : devices_in_use()) {
+        Pool& p = pool(d);
+        std::lock_guard lock(p.mutex);
+        p.peak = p.live;
+    }
 }
 
 }  // namespace pippin::runtime
@@ -108,11 +114,11 @@ void reset_peak() {
 namespace pippin {
 
 Buffer::~Buffer() {
-    if (!data) return;
+    if (!memory) return;
     auto& p = runtime::pool(device);
     std::lock_guard lock(p.mutex);
     p.live -= bytes;
-    p.free[bytes].push_back(data);
+    p.free[bytes].push_back(memory);
     p.cached += bytes;
     const std::size_t limit = std::max(p.live, runtime::Pool::kKeepAtLeast);
     if (p.cached > limit) p.trim(runtime::backend(device), limit);

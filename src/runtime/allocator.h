@@ -19,7 +19,7 @@ void release_cached();
 struct MemoryStats {
     std::int64_t live = 0, cached = 0, peak = 0;
 };
-MemoryStats memory_stats();
+MemoryStats memory_stats(Device device);
 void reset_peak();
 
 }  // namespace pippin::runtime

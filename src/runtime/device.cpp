@@ -1,15 +1,18 @@
 #include "pippin/device.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "backends/cpu/backend.h"
+#include "backends/gpu/devices.h"
 #include "pippin/error.h"
 #include "runtime/backend.h"
 #include "runtime/queue.h"
@@ -32,8 +35,13 @@ std::atomic<int> thread_count{0};
 
 void check_present(Device d) {
     if (d.type() == Device::Type::CPU && d.index() == 0) return;
-    throw DeviceError(fmt::format(
-        "device {} is not available: this build of Pippin runs on the cpu only", d.str()));
+    if (d.type() == Device::Type::GPU) {
+        if (static_cast<std::size_t>(d.index()) < gpu::devices().size()) return;
+        throw DeviceError(fmt::format("device {} is not available: {}", d.str(),
+                                      gpu::why_no_more_devices()));
+    }
+    throw DeviceError(fmt::format("device cpu:{} is not available: there is one, \"cpu\"",
+                                  static_cast<int>(d.index())));
 }
 
 Choice choose() {
@@ -43,7 +51,10 @@ Choice choose() {
         check_present(d);
         return {d, fmt::format("PIPPIN_DEVICE={}", wish)};
     }
-    return {Device{}, "this build has no GPU backend"};
+    // Software that plays a GPU is for tests: the processor's own backend is faster.
+    if (!gpu::devices().empty() && !gpu::devices()[0].software)
+        return {Device(Device::Type::GPU), "the first GPU found"};
+    return {Device{}, gpu::why_no_more_devices()};
 }
 
 int cores_allowed() {
@@ -83,7 +94,8 @@ std::string Device::str() const {
 
 std::string Device::description() const {
     const auto& c = runtime::backend(*this).capabilities();
-    return fmt::format("{} ({} threads, {:.1f} GiB)", c.name, num_threads(),
+    return fmt::format("{} ({}, {:.1f} GiB)", c.name,
+                       type_ == Type::CPU ? fmt::format("{} threads", num_threads()) : c.details,
                        double(c.memory_bytes) / (1 << 30));
 }
 
@@ -121,9 +133,31 @@ void set_num_threads(int n) {
 }
 
 namespace runtime {
+
+namespace {
+std::mutex used_mutex;
+std::vector<Device> used_gpus;  // under it
+}  // namespace
+
 Backend& backend(Device device) {
+    if (device == Device{}) return cpu_backend();
+    // Opened once; the table spares what runs often the search for devices.
+    static std::array<std::atomic<Backend*>, kMaxDevices> open;
+    const std::size_t n = device_number(device);
+    if (n < kMaxDevices)
+        if (Backend* b = open[n].load(std::memory_order_acquire)) return *b;
     check_present(device);
-    return cpu_backend();
+    Backend& b = gpu::open_device(device.index());
+    std::lock_guard lock(used_mutex);
+    if (!open[n].exchange(&b, std::memory_order_acq_rel)) used_gpus.push_back(device);
+    return b;
+}
+
+std::vector<Device> devices_in_use() {
+    std::lock_guard lock(used_mutex);
+    std::vector<Device> all{Device{}};
+    all.insert(all.end(), used_gpus.begin(), used_gpus.end());
+    return all;
 }
 }  // namespace runtime
 

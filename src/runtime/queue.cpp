@@ -1,5 +1,6 @@
 #include "runtime/queue.h"
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -33,7 +34,9 @@ namespace {
 
 class Queue {
   public:
-    Queue() : thread_([this] { loop(); }) {}
+    explicit Queue(Device device) : device_(device), thread_([this] { loop(); }) {
+        if (device.type() != Device::Type::CPU) finisher_ = std::thread([this] { finish_loop(); });
+    }
     ~Queue() {
         {
             std::lock_guard lock(mutex_);
@@ -41,6 +44,12 @@ class Queue {
         }
         wake_.notify_all();
         thread_.join();
+        {
+            std::lock_guard lock(mutex_);
+            stop_finisher_ = true;
+        }
+        flying_.notify_all();
+        if (finisher_.joinable()) finisher_.join();
     }
 
     void submit(Submission s) {
@@ -56,13 +65,13 @@ class Queue {
 
     void drain() {
         std::unique_lock lock(mutex_);
-        idle_.wait(lock, [&] { return pending_.empty() && !running_; });
+        idle_.wait(lock, [&] { return idle(); });
         if (auto f = std::exchange(failed_, nullptr); f && f->failed_unseen()) f->wait();
     }
 
     void drop_arena() {
         std::lock_guard lock(mutex_);
-        if (pending_.empty() && !running_) arena_.reset();
+        if (idle()) arena_.reset();
     }
 
     QueueStats stats() {
@@ -71,7 +80,15 @@ class Queue {
     }
 
   private:
-    static constexpr std::size_t kMaxQueued = 4;
+    static constexpr std::size_t kMaxQueued = 4, kMaxFlying = 2;
+
+    struct Flight {
+        Submission submission;
+        std::unique_ptr<Completion> completion;
+        BufferPtr arena;  // what it runs in may be replaced by a larger one meanwhile
+    };
+
+    bool idle() const { return pending_.empty() && !running_ && flights_.empty() && !landing_; }
 
     void loop() {
         std::unique_lock lock(mutex_);
@@ -84,77 +101,145 @@ class Queue {
             }
             wake_.wait(lock, [&] { return stop_ || !pending_.empty(); });
             if (pending_.empty()) return;
+            // Flights are few, so that a device that fails is noticed and memory is given back.
+            idle_.wait(lock, [&] { return flights_.size() + landing_ < kMaxFlying; });
             Submission s = std::move(pending_.front());
             pending_.pop_front();
             queued_.store(pending_.size(), std::memory_order_release);
             running_ = true;
             lock.unlock();
             idle_.notify_all();
-            std::exception_ptr error = run(s);
-            std::shared_ptr<Fence> fence = std::move(s.fence);
-            const std::int64_t launches = s.launches;
-            s = {};  // give buffers back before anyone learns that the work is done
-            lock.lock();
-            if (error) failed_ = fence;
-            ++runs_;
-            launches_ += launches;
-            running_ = false;
-            lock.unlock();
-            fence->signal(error);
-            idle_.notify_all();
-            lock.lock();
-        }
-    }
-
-    std::exception_ptr run(Submission& s) {
-        try {
-            for (auto& f : s.waits_for)
-                f->wait();  // in order: never blocks, but passes errors on
-            void* arena = nullptr;
-            if (s.arena_bytes > 0) {
-                if (!arena_ || std::int64_t(arena_->bytes) < s.arena_bytes) {
-                    arena_.reset();
-                    arena_ = allocate(s.outputs.empty() ? Device{} : s.outputs[0]->device,
-                                      std::size_t(s.arena_bytes));
-                }
-                arena = arena_->data;
+            std::unique_ptr<Completion> completion;
+            std::exception_ptr error;
+            try {
+                completion = run(s);
+            } catch (...) {
+                error = std::current_exception();
             }
-            pointers_.clear();
-            for (auto& b : s.inputs)
-                pointers_.push_back(b->data);
-            for (auto& b : s.outputs)
-                pointers_.push_back(b ? b->data : nullptr);
-            std::span<void* const> all(pointers_);
-            s.executable->run(
-                {all.first(s.inputs.size()), all.subspan(s.inputs.size()), arena, s.scalars});
-            return nullptr;
-        } catch (...) {
-            return std::current_exception();
+            lock.lock();
+            if (completion) {
+                flights_.push_back({std::move(s), std::move(completion), arena_});
+                running_ = false;
+                flying_.notify_one();
+            } else {
+                lock.unlock();
+                finish(std::move(s), error, lock, running_);
+            }
         }
     }
 
+    void finish_loop() {
+        std::unique_lock lock(mutex_);
+        for (;;) {
+            flying_.wait(lock, [&] { return stop_finisher_ || !flights_.empty(); });
+            if (flights_.empty()) return;
+            Flight f = std::move(flights_.front());
+            flights_.pop_front();
+            landing_ = true;
+            lock.unlock();
+            std::exception_ptr error;
+            try {
+                f.completion->wait();
+                for (auto& before : f.submission.waits_for)
+                    before->wait();  // in order: never blocks, but passes errors on
+            } catch (...) {
+                error = std::current_exception();
+            }
+            f.completion.reset();
+            f.arena.reset();
+            finish(std::move(f.submission), error, lock, landing_);
+        }
+    }
+
+    // Called without the lock, and returns with it. `busy` is the caller's flag, taken down.
+    void finish(Submission s, std::exception_ptr error, std::unique_lock<std::mutex>& lock,
+                bool& busy) {
+        std::shared_ptr<Fence> fence = std::move(s.fence);
+        const std::int64_t launches = s.launches;
+        s = {};  // give buffers back before anyone learns that the work is done
+        lock.lock();
+        if (error) failed_ = fence;
+        ++runs_;
+        launches_ += launches;
+        busy = false;
+        lock.unlock();
+        fence->signal(error);
+        idle_.notify_all();
+        lock.lock();
+    }
+
+    std::unique_ptr<Completion> run(Submission& s) {
+        for (auto& f : s.waits_for)
+            if (f->done()) f->wait();  // in order: errors pass on
+        Memory arena;
+        if (s.arena_bytes > 0) {
+            if (!arena_ || std::int64_t(arena_->bytes) < s.arena_bytes) {
+                arena_.reset();
+                arena_ = allocate(device_, std::size_t(s.arena_bytes));
+            }
+            arena = arena_->memory;
+        }
+        memory_.clear();
+        for (auto& b : s.inputs)
+            memory_.push_back(b->memory);
+        for (auto& b : s.outputs)
+            memory_.push_back(b ? b->memory : Memory{});
+        std::span<const Memory> all(memory_);
+        return s.executable->run(
+            {all.first(s.inputs.size()), all.subspan(s.inputs.size()), arena, s.scalars});
+    }
+
+    const Device device_;
     std::mutex mutex_;
-    std::condition_variable wake_, idle_;
+    std::condition_variable wake_, idle_, flying_;
     std::deque<Submission> pending_;
+    std::deque<Flight> flights_;
     std::atomic<std::size_t> queued_{0};
-    bool stop_ = false, running_ = false;
+    bool stop_ = false, stop_finisher_ = false, running_ = false, landing_ = false;
     std::shared_ptr<Fence> failed_;  // the last run that went wrong
     std::int64_t runs_ = 0, launches_ = 0;
     BufferPtr arena_;
-    std::vector<void*> pointers_;
-    std::thread thread_;  // last: starts when all else is ready
+    std::vector<Memory> memory_;
+    std::thread thread_, finisher_;  // last: start when all else is ready
 };
 
-Queue& queue(Device) {
-    static Queue q;
+struct Queues {
+    std::mutex mutex;
+    std::array<std::unique_ptr<Queue>, kMaxDevices> all;
+};
+Queues& queues() {
+    static Queues q;
     return q;
+}
+
+Queue& queue(Device device) {
+    Queues& q = queues();
+    std::lock_guard lock(q.mutex);
+    auto& own = q.all[device_number(device)];
+    if (!own) own = std::make_unique<Queue>(device);
+    return *own;
 }
 
 }  // namespace
 
 void submit(Device device, Submission s) { queue(device).submit(std::move(s)); }
-void drain() { queue({}).drain(); }
+
+void drain() {
+    for (const Device d : devices_in_use())
+        queue(d).drain();
+}
+
 void drop_idle_arena(Device device) { queue(device).drop_arena(); }
-QueueStats queue_stats() { return queue({}).stats(); }
+
+QueueStats queue_stats() {
+    QueueStats sum;
+    for (const Device d : devices_in_use()) {
+        const QueueStats s = queue(d).stats();
+        sum.runs += s.runs;
+        sum.launches += s.launches;
+        sum.arena_bytes += s.arena_bytes;
+    }
+    return sum;
+}
 
 }  // namespace pippin::runtime

@@ -1,5 +1,6 @@
 // The queue of a device: runs submissions in order on its own thread, so that building the next
-// step's graph overlaps this step's work.
+// step's graph overlaps this step's work. Where a device works on by itself, a second thread waits
+// for what is in flight, so that the next run is with the device before this one has ended.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ struct Submission {
 };
 
 void submit(Device device, Submission s);
-/// Waits until nothing is queued. Throws the first error that no one has seen yet.
+/// Waits until nothing is queued on any device. Throws the first error that no one has seen yet.
 void drain();
 /// Gives the arena back when no work is queued.
 void drop_idle_arena(Device device);
@@ -30,6 +31,7 @@ void drop_idle_arena(Device device);
 struct QueueStats {
     std::int64_t runs = 0, launches = 0, arena_bytes = 0;
 };
+/// Of all devices together.
 QueueStats queue_stats();
 
 }  // namespace pippin::runtime

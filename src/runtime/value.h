@@ -9,6 +9,7 @@
 
 #include "pippin/device.h"
 #include "plan/plan.h"
+#include "runtime/memory.h"
 
 namespace pippin {
 
@@ -29,7 +30,7 @@ class Fence {
 
 /// A block from a device's allocator, given back when the last holder goes.
 struct Buffer {
-    void* data = nullptr;
+    runtime::Memory memory;
     std::size_t bytes = 0;
     Device device;
     ~Buffer();
@@ -45,6 +46,9 @@ struct Value {
     /// Another Value has the same bytes (or once had): never overwrite them in place. The buffer's
     /// own count would not tell, since submitted runs hold buffers too.
     mutable bool shared = false;
+    /// Row-major bytes that the processor reads, once someone asked for them, where the buffer's
+    /// own cannot be read in place.
+    mutable BufferPtr host_copy;
 };
 
 }  // namespace pippin

@@ -229,13 +229,23 @@ void finish(plan::Trace& t, const std::vector<Variable*>& pending) {
 
 void flush_pending(Variable* extra) {
     GraphLock lock;
+    // No graph has nodes of two devices: tensors move between them at once. One plan a device.
     std::vector<plan::Target> targets = collect(extra);
-    if (targets.empty()) return;
-    plan::Trace t = plan::trace(std::move(targets), next_mark());
-    run(t);
-    std::vector<Variable*> pending = pending_variables();
-    if (extra && extra->list) pending.push_back(extra);
-    finish(t, pending);
+    while (!targets.empty()) {
+        const Device device = targets[0].node->device;
+        const auto others =
+            std::stable_partition(targets.begin(), targets.end(), [&](const plan::Target& t) {
+                return t.node->device == device;
+            });
+        std::vector<plan::Target> rest(others, targets.end());
+        targets.erase(others, targets.end());
+        plan::Trace t = plan::trace(std::move(targets), next_mark());
+        run(t);
+        std::vector<Variable*> pending = pending_variables();
+        if (extra && extra->list) pending.push_back(extra);
+        finish(t, pending);
+        targets = std::move(rest);
+    }
 }
 
 }  // namespace
@@ -256,6 +266,8 @@ std::string explain(const Tensor& t) {
     GraphLock lock;
     node_of(t);
     std::vector<plan::Target> targets = collect(t.variable().get());
+    const Device device = t.device();
+    std::erase_if(targets, [&](const plan::Target& x) { return !(x.node->device == device); });
     if (targets.empty()) return "plan: nothing is pending\n";
     return plan::make_plan(plan::trace(std::move(targets), next_mark())).str();
 }
@@ -263,15 +275,17 @@ std::string explain(const Tensor& t) {
 Stats stats() {
     GraphLock lock;
     const auto q = runtime::queue_stats();
-    const auto m = runtime::memory_stats();
     Stats s;
     s.launches = q.launches;
     s.flushes = q.runs;
     s.plans_compiled = plans().compiled();
     s.plans_cached = static_cast<std::int64_t>(plans().size());
-    s.bytes_live = m.live;
-    s.bytes_cached = m.cached;
-    s.bytes_peak = m.peak;
+    for (const Device d : runtime::devices_in_use()) {
+        const auto m = runtime::memory_stats(d);
+        s.bytes_live += m.live;
+        s.bytes_cached += m.cached;
+        s.bytes_peak += m.peak;
+    }
     return s;
 }
 
@@ -281,7 +295,8 @@ void empty_cache() {
     GraphLock lock;
     runtime::drain();
     plans().clear();
-    runtime::drop_idle_arena({});
+    for (const Device d : runtime::devices_in_use())
+        runtime::drop_idle_arena(d);
     runtime::release_cached();
 }
 

@@ -8,6 +8,7 @@
 #include "graph/build.h"
 #include "pippin/ops.h"
 #include "runtime/allocator.h"
+#include "runtime/backend.h"
 #include "tensor/flush.h"
 #include "tensor/site.h"
 #include "tensor/variable.h"
@@ -101,14 +102,12 @@ Tensor Tensor::detach() const {
 
 namespace {
 
-// Bytes of channels-last elements in row-major order, in a buffer of their own.
-std::shared_ptr<const Value> row_major(const Value& v, const Shape& s, std::size_t element) {
-    auto out = std::make_shared<Value>();
-    out->buffer = runtime::allocate(v.buffer->device, v.bytes);
-    out->bytes = v.bytes;
+// Channels-last elements in row-major order, in a buffer of the processor's.
+BufferPtr row_major(const void* data, std::size_t bytes, const Shape& s, std::size_t element) {
+    BufferPtr out = runtime::allocate(Device{}, bytes);
     const std::int64_t n = s[0], c = s[1], hw = s[2] * s[3];
-    const auto* from = static_cast<const std::byte*>(v.buffer->data);
-    auto* to = static_cast<std::byte*>(out->buffer->data);
+    const auto* from = static_cast<const std::byte*>(data);
+    auto* to = static_cast<std::byte*>(out->memory.host);
     for (std::int64_t i = 0; i < n; ++i)
         for (std::int64_t j = 0; j < c; ++j)
             for (std::int64_t k = 0; k < hw; ++k)
@@ -120,10 +119,27 @@ std::shared_ptr<const Value> row_major(const Value& v, const Shape& s, std::size
 const void* ready_data(const Tensor& t) {
     const NodePtr& n = node_of(t);
     if (!n->value) flush_for(*t.variable());
-    if (n->value->ready) n->value->ready->wait();
-    if (n->value->order == plan::Order::ChannelsLast)
-        n->value = row_major(*n->value, n->shape, size_of(n->dtype));
-    return n->value->buffer->data;
+    const Value& v = *n->value;
+    if (v.ready) v.ready->wait();
+    if (v.host_copy) return v.host_copy->memory.host;
+    const bool reorder = v.order == plan::Order::ChannelsLast;
+    if (v.buffer->memory.host && !reorder) return v.buffer->memory.host;
+    BufferPtr bytes = v.buffer;
+    if (!bytes->memory.host) {
+        bytes = runtime::allocate(Device{}, v.bytes);
+        runtime::backend(v.buffer->device).download(bytes->memory.host, v.buffer->memory, v.bytes);
+    }
+    if (reorder) bytes = row_major(bytes->memory.host, v.bytes, n->shape, size_of(n->dtype));
+    if (reorder && v.buffer->device == Device{}) {
+        // The processor's plans take either order: one copy is enough.
+        auto own = std::make_shared<Value>();
+        own->buffer = std::move(bytes);
+        own->bytes = v.bytes;
+        n->value = std::move(own);
+        return n->value->buffer->memory.host;
+    }
+    v.host_copy = std::move(bytes);
+    return v.host_copy->memory.host;
 }
 
 template <class T, class S>
@@ -278,9 +294,33 @@ Tensor& Tensor::fill_(double value) { return assign_(full_like(*this, value)); }
 Tensor Tensor::to(DType dtype) const { return cast(*this, dtype); }
 
 Tensor Tensor::to(Device device) const {
-    if (device == this->device()) return *this;
-    throw DeviceError(fmt::format(
-        "to: device {} is not available: this build of Pippin runs on the cpu only", device.str()));
+    const NodePtr& n = node_of(*this);
+    if (device == n->device) return *this;
+    runtime::backend(device);  // raises when there is none
+    if (n->requires_grad && graph::grad_mode())
+        throw ValueError(fmt::format(
+            "to: gradients do not go from {} to {}; move the inputs and the module before the "
+            "forward pass, or detach() the tensor",
+            device.str(), n->device.str()));
+    if (!n->value) flush_for(*variable_);
+    const Value& from = *n->value;
+    if (from.ready) from.ready->wait();
+    auto v = std::make_shared<Value>();
+    v->bytes = from.bytes;
+    v->order = from.order;
+    v->buffer = runtime::allocate(device, v->bytes);
+    const runtime::Memory& source = from.buffer->memory;
+    const runtime::Memory& target = v->buffer->memory;
+    if (source.host) {
+        runtime::backend(device).upload(target, source.host, v->bytes);
+    } else if (target.host) {
+        runtime::backend(n->device).download(target.host, source, v->bytes);
+    } else {
+        const BufferPtr between = runtime::allocate(Device{}, v->bytes);
+        runtime::backend(n->device).download(between->memory.host, source, v->bytes);
+        runtime::backend(device).upload(target, between->memory.host, v->bytes);
+    }
+    return wrap(graph::make_leaf(std::move(v), n->dtype, n->shape, device));
 }
 
 // --- creation from memory ---
@@ -292,7 +332,7 @@ Tensor from_bytes(const void* data, const Shape& shape, DType dtype, Device devi
     auto v = std::make_shared<Value>();
     v->bytes = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
     v->buffer = runtime::allocate(device, v->bytes);
-    if (v->bytes) std::memcpy(v->buffer->data, data, v->bytes);
+    runtime::backend(device).upload(v->buffer->memory, data, v->bytes);
     return wrap(graph::make_leaf(std::move(v), dtype, shape, device));
 }
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
@@ -193,7 +194,10 @@ struct Trial {
         return l;
     }
 
-    Data run() {
+    /// Who runs trials; unset: the processor.
+    static inline std::function<Data(Trial&)> runner;
+    Data run() { return runner ? runner(*this) : run_on_cpu(); }
+    Data run_on_cpu() {
         const plan::HeavyLaunch l = launch();
         const auto kernel = cpu::make_heavy(l);
         std::vector<std::uint64_t> scratch(kernel->scratch_bytes / 8 + 16);

@@ -1,6 +1,6 @@
 #include "backends/cpu/backend.h"
 
-#include <vector>
+#include <cstring>
 
 #include "backends/cpu/executable.h"
 #include "backends/cpu/heavy.h"
@@ -22,9 +22,21 @@ CpuBackend::CpuBackend() {
     capabilities_.memory_bytes = memory_bytes();
 }
 
-void* CpuBackend::allocate(std::size_t bytes) { return allocate_pages(bytes); }
+runtime::Memory CpuBackend::allocate(std::size_t bytes) {
+    return runtime::host_memory(allocate_pages(bytes));
+}
 
-void CpuBackend::free(void* data, std::size_t bytes) { free_pages(data, bytes); }
+void CpuBackend::free(const runtime::Memory& memory, std::size_t bytes) {
+    free_pages(memory.host, bytes);
+}
+
+void CpuBackend::upload(const runtime::Memory& to, const void* from, std::size_t bytes) {
+    if (bytes) std::memcpy(to.host, from, bytes);
+}
+
+void CpuBackend::download(void* to, const runtime::Memory& from, std::size_t bytes) {
+    if (bytes) std::memcpy(to, from.host, bytes);
+}
 
 bool CpuBackend::supports(const plan::HeavyLaunch& launch) const { return refusal(launch).empty(); }
 

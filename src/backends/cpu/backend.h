@@ -14,8 +14,10 @@ class CpuBackend : public runtime::Backend {
   public:
     CpuBackend();
     const runtime::Capabilities& capabilities() const override { return capabilities_; }
-    void* allocate(std::size_t bytes) override;
-    void free(void* data, std::size_t bytes) override;
+    runtime::Memory allocate(std::size_t bytes) override;
+    void free(const runtime::Memory& memory, std::size_t bytes) override;
+    void upload(const runtime::Memory& to, const void* from, std::size_t bytes) override;
+    void download(void* to, const runtime::Memory& from, std::size_t bytes) override;
     bool supports(const plan::HeavyLaunch& launch) const override;
     std::unique_ptr<runtime::Executable> compile(const plan::Plan& plan) override;
 

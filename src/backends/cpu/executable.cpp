@@ -94,20 +94,20 @@ CpuExecutable::CpuExecutable(const plan::Plan& plan) : slots_(plan.slots) {
     }
 }
 
-void CpuExecutable::run(const runtime::Bindings& bindings) {
+std::unique_ptr<runtime::Completion> CpuExecutable::run(const runtime::Bindings& bindings) {
     use_threads();
     for (std::size_t i = 0; i < slots_.size(); ++i) {
         const plan::Slot& s = slots_[i];
         const auto k = static_cast<std::size_t>(s.index);
         switch (s.where) {
             case plan::Slot::Where::Input:
-                slot_addresses_[i] = static_cast<char*>(bindings.inputs[k]);
+                slot_addresses_[i] = static_cast<char*>(bindings.inputs[k].host);
                 break;
             case plan::Slot::Where::Output:
-                slot_addresses_[i] = static_cast<char*>(bindings.outputs[k]);
+                slot_addresses_[i] = static_cast<char*>(bindings.outputs[k].host);
                 break;
             case plan::Slot::Where::Arena:
-                slot_addresses_[i] = static_cast<char*>(bindings.arena) + s.offset;
+                slot_addresses_[i] = static_cast<char*>(bindings.arena.host) + s.offset;
                 break;
         }
     }
@@ -133,6 +133,7 @@ void CpuExecutable::run(const runtime::Bindings& bindings) {
     }
     const std::chrono::duration<double> took = Clock::now() - started;
     mind_contention(took.count(), times_);
+    return nullptr;
 }
 
 }  // namespace pippin::cpu

@@ -14,7 +14,7 @@ namespace pippin::cpu {
 class CpuExecutable : public runtime::Executable {
   public:
     explicit CpuExecutable(const plan::Plan& plan);
-    void run(const runtime::Bindings& bindings) override;
+    std::unique_ptr<runtime::Completion> run(const runtime::Bindings& bindings) override;
 
   private:
     struct Step {

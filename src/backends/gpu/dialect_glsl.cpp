@@ -1,0 +1,91 @@
+#include <string_view>
+
+#include "backends/gpu/kernel.h"
+
+namespace pippin::gpu {
+
+int KernelSource::shared_bytes() const {
+    int bytes = 0;
+    for (const Shared& s : shared)
+        bytes += s.count * (s.type == "F4" ? 16 : s.type == "I64" || s.type == "double" ? 8 : 4);
+    return bytes;
+}
+
+namespace {
+
+struct Element {
+    const char *name, *memory, *value;
+    int size;
+};
+
+// Integers narrower than 32 bits are storage alone: they become uint on the way.
+constexpr Element kElements[] = {
+    {"U8", "uint8_t", "uint", 1},     {"U16", "uint16_t", "uint", 2}, {"U32", "uint", "uint", 4},
+    {"I32", "int", "int", 4},         {"I64", "int64_t", "int64_t", 8},
+    {"F32", "float", "float", 4},     {"F64", "double", "double", 8}, {"F4", "vec4", "vec4", 16},
+};
+
+}  // namespace
+
+std::string render_glsl(const KernelSource& k) {
+    std::string text = "#version 460\n";
+    const auto has = [&](std::string_view word) {
+        return k.body.find(word) != std::string::npos || k.functions.find(word) != std::string::npos;
+    };
+    for (const char* extension :
+         {"GL_EXT_buffer_reference", "GL_EXT_shader_explicit_arithmetic_types_int64",
+          "GL_EXT_control_flow_attributes"})
+        text += std::string("#extension ") + extension + " : require\n";
+    if (has("_U8(")) text += "#extension GL_EXT_shader_8bit_storage : require\n";
+    if (has("_U16(")) text += "#extension GL_EXT_shader_16bit_storage : require\n";
+    text += "layout(local_size_x = " + std::to_string(k.threads) + ") in;\n";
+    text += R"(
+#define I64 int64_t
+#define F4 vec4
+#define MAKE_F4(a, b, c, d) vec4(a, b, c, d)
+#define LANE gl_LocalInvocationID.x
+#define GROUP (gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x)
+#define AS_FLOAT uintBitsToFloat
+#define AS_UINT floatBitsToUint
+#define FMA fma
+#define ROUND_EVEN roundEven
+#define I64_BITS(hi, lo) ((int64_t(hi) << 32) | int64_t(lo))
+#define BARRIER() barrier()
+#define UNROLL [[unroll]]
+#define ROLL [[dont_unroll]]
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Arguments { int64_t v[]; };
+layout(push_constant) uniform Push { Arguments arguments; };
+#define ARG(i) (arguments.v[i])
+#define ADDRESS(i) uint64_t(arguments.v[i])
+#define PTR uint64_t
+uint MULHI(uint a, uint b) {
+    uint hi;
+    uint lo;
+    umulExtended(a, b, hi, lo);
+    return hi;
+}
+)";
+    text += "#define THREADS " + std::to_string(k.threads) + "u\n";
+    for (const Element& e : kElements) {
+        const std::string name = e.name;
+        if (!has("LD_" + name + "(") && !has("ST_" + name + "(")) continue;
+        text += "layout(buffer_reference, std430, buffer_reference_align = " +
+                std::to_string(e.size) + ") buffer Memory" + name + " { " + e.memory + " v[]; };\n";
+        text += "#define LD_" + name + "(p, i) " + e.value + "(Memory" + name + "(p).v[i])\n";
+        text += "#define ST_" + name + "(p, i, x) Memory" + name + "(p).v[i] = " + e.memory + "(x)\n";
+    }
+    if (has("ATOMIC_CLAIM"))
+        text +=
+            "layout(buffer_reference, std430, buffer_reference_align = 4) buffer Claim { uint v; };\n"
+            "#define ATOMIC_CLAIM(p) (atomicCompSwap(Claim(p).v, 0u, 1u) == 0u)\n";
+    for (const Shared& s : k.shared)
+        text += "shared " + s.type + " " + s.name + "[" + std::to_string(s.count) + "];\n";
+    text += kMathSource;
+    text += k.functions;
+    text += "void main() {\nif (GROUP >= uint(ARG(0))) return;\n";
+    text += k.body;
+    text += "}\n";
+    return text;
+}
+
+}  // namespace pippin::gpu

@@ -1,0 +1,44 @@
+// The one tiled product behind matmul and convolutions: C[b][m][n] = sum over k of A[b][m][k]
+// B[b][k][n], where A, B and C are whatever their functions say.
+#pragma once
+
+#include <string>
+
+#include "backends/gpu/work.h"
+
+namespace pippin::gpu {
+
+struct Gemm {
+    std::string name;
+    std::int64_t batches = 1, m = 1, n = 1, k = 1;
+
+    /// Functions in the subset, all with these names and parameters:
+    ///   float load_a(PTR p, int b, int m, int k)   inside of the extents
+    ///   float load_b(PTR p, int b, int k, int n)
+    ///   void store_c(PTR c, PTR bias, PTR residual, int b, int m, int n, float x)
+    std::string functions;
+    /// Whether neighbours in k are neighbours in memory (else those in m or n are).
+    bool a_along_k = true, b_along_k = false;
+    /// Addresses of A, B, C, bias and residual (a value where there is none).
+    Arg a, b, c, bias = value_arg(0), residual = value_arg(0);
+    /// Scratch below this is the caller's.
+    std::int64_t scratch_from = 0;
+};
+
+/// Adds the dispatches.
+void write_gemm(Work& w, Step& s, const Gemm& g, const Features& f);
+
+/// An operand's element as an index expression: offset is in the address, strides times the named
+/// coordinates; those of extent 1 are left out. "0" for a single element.
+std::string strided_index(const plan::Operand& o, const std::vector<std::string>& coordinates);
+/// The address of an operand's first element.
+Arg operand_arg(const plan::Operand& o);
+/// Throws Error where an operand cannot be indexed with 32 bits or its dtype is not one that
+/// kernels of floats read.
+void check_operand(const plan::Operand& o);
+/// The body of store_c behind the sum: bias (index `channel`), residual (index), activation, and
+/// the store at `index`.
+std::string epilogue(const plan::HeavyLaunch& l, const std::string& channel,
+                     const std::string& residual_index, const std::string& index);
+
+}  // namespace pippin::gpu

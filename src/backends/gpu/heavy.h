@@ -1,0 +1,16 @@
+// Kernels of heavy launches, one file a family. A family throws Error for a launch that it cannot
+// do.
+#pragma once
+
+#include "backends/gpu/work.h"
+
+namespace pippin::gpu {
+
+void write_matmul(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& f);
+void write_conv2d(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& f);
+void write_conv2d_grad_input(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& f);
+void write_conv2d_grad_weight(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& f);
+void write_pool(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& f);
+void write_index(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& f);
+
+}  // namespace pippin::gpu

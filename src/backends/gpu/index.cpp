@@ -1,0 +1,167 @@
+// gather, scatter_add, index_select and index_add. Each element of the result is one thread's, which
+// adds in the order of the source; indices that are out of range are reported and not followed.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "backends/gpu/expression.h"
+#include "backends/gpu/gemm.h"
+#include "backends/gpu/heavy.h"
+#include "graph/ops/records.h"
+#include "pippin/error.h"
+
+namespace pippin::gpu {
+
+namespace {
+
+namespace ops = graph::ops;
+
+void check_sizes(const plan::Operand& o) {
+    if (o.dtype == DType::Float64) throw Error("there is no gpu kernel for float64");
+    std::int64_t reach = 0;
+    for (int d = 0; d < o.shape.rank(); ++d)
+        reach += std::max<std::int64_t>(o.shape[d] - 1, 0) *
+                 std::abs(o.strides[static_cast<std::size_t>(d)]);
+    if (reach >= (std::int64_t{1} << 31) - 4096)
+        throw Error("it is too large for 32-bit indices");
+}
+
+// int c0..: the coordinates of element i of a shape, in row-major order.
+std::string coordinates(const Shape& shape) {
+    std::string out;
+    std::int64_t below = 1;
+    for (int d = shape.rank() - 1; d >= 0; --d) {
+        out += fmt::format("int c{} = i / {} % {};\n", d, below,
+                           std::max<std::int64_t>(shape[d], 1));
+        below *= std::max<std::int64_t>(shape[d], 1);
+    }
+    return out;
+}
+std::vector<std::string> names(const Shape& shape) {
+    std::vector<std::string> c;
+    for (int d = 0; d < shape.rank(); ++d)
+        c.push_back(fmt::format("c{}", d));
+    return c;
+}
+
+class IndexWriter {
+  public:
+    IndexWriter(Work& w, Step& s, const plan::HeavyLaunch& l) : w_(w), s_(s), l_(l) {
+        for (const auto& o : l.operands)
+            check_sizes(o);
+        check_sizes(l.output);
+    }
+
+    // y[.., j, ..] = x[.., index[.., j, ..], ..], or index[j] alone
+    void gather(bool whole_index) {
+        const plan::Operand &x = l_.operands[0], &index = l_.operands[1], &y = l_.output;
+        const int dim = ops::dim_attr(l_.attrs);
+        auto at = names(y.shape);
+        std::string body = element(y.shape.numel()) + coordinates(y.shape);
+        body += read_index(index, whole_index ? at : std::vector<std::string>{at_dim(at, dim)},
+                           x.shape[dim]);
+        auto from = at;
+        if (!from.empty()) from[static_cast<std::size_t>(dim)] = "int(j)";
+        body += fmt::format("{};\n", store(y.dtype, "ADDRESS(3)", strided_index(y, at),
+                                           load(x.dtype, "ADDRESS(1)", strided_index(x, from))));
+        finish(l_.op->name, body + "}\n}\n", y.shape.numel(), {x, index, y});
+    }
+
+    // y[.., e, ..] = the sum of src[.., l, ..] where index[.., l, ..] (or index[l]) is e
+    void scatter(bool whole_index) {
+        const plan::Operand &index = l_.operands[0], &src = l_.operands[1], &y = l_.output;
+        const int dim = ops::dim_attr(l_.attrs);
+        check_all(index, y.shape[dim]);
+        const auto k = static_cast<std::size_t>(dim);
+        auto at = names(y.shape);
+        const DType reg = register_type(y.dtype);
+        if (reg == DType::Bool) throw Error("there is no gpu kernel for bool");
+        std::string body = element(y.shape.numel()) + coordinates(y.shape);
+        auto from = at;
+        from[k] = "l";
+        // Where src is shorter than y, the rest of it gets nothing.
+        std::string inside;
+        for (int d = 0; d < y.shape.rank(); ++d)
+            if (d != dim && src.shape[d] < y.shape[d])
+                inside += fmt::format(" && c{} < {}", d, src.shape[d]);
+        body += fmt::format("{} sum = {};\n", type_name(reg), constant(reg, 0, 0));
+        if (!inside.empty()) body += "if (true" + inside + ")\n";
+        body += fmt::format(
+            "ROLL for (int l = 0; l < {}; l++)\nif (int({}) == c{}) sum = sum + {};\n",
+            src.shape[dim],
+            load(index.dtype, "ADDRESS(1)",
+                 strided_index(index, whole_index ? from : std::vector<std::string>{"l"})),
+            dim, load(src.dtype, "ADDRESS(2)", strided_index(src, from)));
+        if (src.shape[dim] > kLongest) throw Error("too many indices for one thread");
+        body += store(y.dtype, "ADDRESS(3)", strided_index(y, at), "sum") + ";\n";
+        finish(l_.op->name, body + "}\n", y.shape.numel(), {index, src, y});
+    }
+
+  private:
+    static constexpr std::int64_t kLongest = 60000;
+
+    static std::string at_dim(const std::vector<std::string>& at, int dim) {
+        return at.empty() ? "0" : at[static_cast<std::size_t>(dim)];
+    }
+    static std::string element(std::int64_t count) {
+        return fmt::format("int i = int(GROUP * THREADS + LANE);\nif (i < {}) {{\n", count);
+    }
+
+    std::int64_t add_check(std::int64_t extent) {
+        w_.checks.push_back({l_.op->name, 0, extent});
+        return static_cast<std::int64_t>(w_.checks.size()) - 1;
+    }
+    // Opens a block for a good index j; a bad one is reported.
+    std::string read_index(const plan::Operand& index, const std::vector<std::string>& at,
+                           std::int64_t extent) {
+        check_ = add_check(extent);
+        return fmt::format(
+            "I64 j = I64({});\n"
+            "if (j < I64(0) || j >= I64({})) {{\n"
+            "if (ATOMIC_CLAIM(ADDRESS(4))) {{ ST_U32(ADDRESS(4), 1, uint(ARG(5))); "
+            "ST_I64(ADDRESS(4), 1, j); }}\n}} else {{\n",
+            load(index.dtype, "ADDRESS(2)", strided_index(index, at)), extent);
+    }
+
+    // Looks at every index once, before sums that ask for equality alone.
+    void check_all(const plan::Operand& index, std::int64_t extent) {
+        const std::int64_t n = index.shape.numel();
+        if (n == 0) return;
+        std::string body = element(n) + coordinates(index.shape) +
+                           read_index(index, names(index.shape), extent) + "}\n}\n";
+        finish("check_index", body, n, {index, index, index});
+    }
+
+    void finish(const char* name, std::string body, std::int64_t count,
+                const std::vector<plan::Operand>& operands) {
+        if (count == 0) return;
+        KernelSource k;
+        k.name = name;
+        k.body = std::move(body);
+        Dispatch d;
+        d.groups = (count + k.threads - 1) / k.threads;
+        d.args = {value_arg(d.groups)};
+        for (const auto& o : operands)
+            d.args.push_back(operand_arg(o));
+        d.args.push_back(error_arg());
+        d.args.push_back(value_arg(check_));
+        d.kernel = w_.add(std::move(k));
+        s_.dispatches.push_back(std::move(d));
+    }
+
+    Work& w_;
+    Step& s_;
+    const plan::HeavyLaunch& l_;
+    std::int64_t check_ = 0;
+};
+
+}  // namespace
+
+void write_index(Work& w, Step& s, const plan::HeavyLaunch& l, const Features&) {
+    IndexWriter writer(w, s, l);
+    if (l.op == &ops::kGather) return writer.gather(true);
+    if (l.op == &ops::kIndexSelect) return writer.gather(false);
+    writer.scatter(l.op == &ops::kScatterAdd);
+}
+
+}  // namespace pippin::gpu

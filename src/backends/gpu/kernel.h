@@ -1,0 +1,58 @@
+// Kernels in the common subset of the C-like GPU languages, and the dialects that make a
+// language's own source of them.
+//
+// The subset: C expressions, loops and conditions over float, int, uint, bool and I64 (a 64-bit
+// integer); functions of values; no pointers, templates, vectors' swizzles or recursion. All else
+// goes through macros that a dialect defines:
+//   LANE, THREADS       the thread's number in its group, and how many there are
+//   GROUP               the group's number (groups are one row, however the device arranges them)
+//   ARG(i)              64-bit argument i of this dispatch; argument 0 is the number of groups
+//   ADDRESS(i)          argument i as an address
+//   LD_type, ST_type    an element of memory: U8, U16, U32, I32, I64, F32 (F64): LD_F32(p, i)
+//   LD_F4, ST_F4        four floats at element 4 i, aligned to 16 bytes
+//   F4                  four floats .x .y .z .w, made by MAKE_F4
+//   BARRIER()           all threads of a group get here before any goes on; shared memory is seen
+//   AS_FLOAT, AS_UINT   the bits of a float
+//   FMA(a, b, c)        a * b + c, rounded once where the device can
+//   I64_BITS(hi, lo)    a 64-bit integer constant
+//   MULHI(a, b)         upper half of the 64-bit product of two uints
+//   ATOMIC_CLAIM(p)     sets the uint at p to 1; true for the first who did
+//   UNROLL, ROLL        before a loop: worth unrolling; must not be unrolled
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pippin::gpu {
+
+/// An array that the threads of a group share.
+struct Shared {
+    std::string type, name;
+    int count = 0;
+    bool operator==(const Shared&) const = default;
+};
+
+struct KernelSource {
+    std::string name;       ///< for people and profilers: letters, digits, _
+    int threads = 256;      ///< of a group; a power of two, at most 256
+    std::vector<Shared> shared;
+    std::string functions;  ///< functions of values that the body calls
+    std::string body;       ///< statements
+    bool float64 = false;   ///< needs 64-bit floats
+
+    int shared_bytes() const;
+};
+
+/// Half types' conversions and float functions as accurate as the processor's (a few units in the
+/// last place): text in the subset that goes before every kernel's own functions.
+extern const char* const kMathSource;
+
+/// GLSL for Vulkan: a compute shader whose push constant is the address of the arguments.
+std::string render_glsl(const KernelSource& kernel);
+
+/// C++: a function `extern "C" void <name>(std::uint64_t const* args)` over the runner of
+/// tests/gpu, which gives each thread of a group a fiber.
+std::string render_cpp(const KernelSource& kernel);
+
+}  // namespace pippin::gpu

@@ -1,0 +1,75 @@
+// Matrix products, batched, of any strides.
+#include <fmt/format.h>
+
+#include "backends/gpu/expression.h"
+#include "backends/gpu/gemm.h"
+#include "backends/gpu/heavy.h"
+#include "graph/ops/records.h"
+
+namespace pippin::gpu {
+
+namespace {
+
+// Coordinates of an operand: the batch dims taken from `b`, then two more.
+std::vector<std::string> matrix_coordinates(const Shape& shape, const std::string& row,
+                                            const std::string& column) {
+    std::vector<std::string> c;
+    std::int64_t below = 1;
+    for (int d = 0; d + 2 < shape.rank(); ++d)
+        below *= shape[d];
+    for (int d = 0; d + 2 < shape.rank(); ++d) {
+        below /= std::max<std::int64_t>(shape[d], 1);
+        c.push_back(d == 0 ? fmt::format("b / {}", below)
+                           : fmt::format("b / {} % {}", below, shape[d]));
+    }
+    c.push_back(row);
+    c.push_back(column);
+    return c;
+}
+
+std::int64_t stride(const plan::Operand& o, int from_end) {
+    return o.strides[static_cast<std::size_t>(o.shape.rank() - from_end)];
+}
+
+}  // namespace
+
+void write_matmul(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& f) {
+    const plan::Operand &a = l.operands[0], &b = l.operands[1], &y = l.output;
+    for (const auto& o : l.operands)
+        check_operand(o);
+    check_operand(y);
+    const bool ta = graph::ops::trans_a(l.attrs), tb = graph::ops::trans_b(l.attrs);
+    const int r = a.shape.rank();
+    Gemm g;
+    g.name = "matmul";
+    g.m = a.shape[ta ? r - 1 : r - 2];
+    g.k = a.shape[ta ? r - 2 : r - 1];
+    g.n = b.shape[tb ? r - 2 : r - 1];
+    for (int d = 0; d + 2 < r; ++d)
+        g.batches *= y.shape[d];
+    const std::string ia = strided_index(
+        a, matrix_coordinates(a.shape, ta ? "k" : "m", ta ? "m" : "k"));
+    const std::string ib = strided_index(
+        b, matrix_coordinates(b.shape, tb ? "n" : "k", tb ? "k" : "n"));
+    const auto yc = matrix_coordinates(y.shape, "m", "n");
+    const std::string residual =
+        l.epilogue.residual >= 0
+            ? strided_index(l.operands[static_cast<std::size_t>(l.epilogue.residual)], yc)
+            : "";
+    g.functions = fmt::format(
+        "float load_a(PTR p, int b, int m, int k) {{ return {}; }}\n"
+        "float load_b(PTR p, int b, int k, int n) {{ return {}; }}\n"
+        "void store_c(PTR c, PTR bias, PTR residual, int b, int m, int n, float x) {{\n{}}}\n",
+        load(a.dtype, "p", ia), load(b.dtype, "p", ib),
+        epilogue(l, "n", residual, strided_index(y, yc)));
+    g.a_along_k = stride(a, ta ? 2 : 1) == 1 || g.k == 1;
+    g.b_along_k = stride(b, tb ? 1 : 2) == 1 && g.k != 1;
+    g.a = operand_arg(a), g.b = operand_arg(b), g.c = operand_arg(y);
+    if (l.epilogue.bias >= 0)
+        g.bias = operand_arg(l.operands[static_cast<std::size_t>(l.epilogue.bias)]);
+    if (l.epilogue.residual >= 0)
+        g.residual = operand_arg(l.operands[static_cast<std::size_t>(l.epilogue.residual)]);
+    write_gemm(w, s, g, f);
+}
+
+}  // namespace pippin::gpu

@@ -1,0 +1,42 @@
+#include "backends/gpu/work.h"
+
+#include "pippin/error.h"
+
+namespace pippin::gpu {
+
+std::int32_t Work::add(KernelSource kernel) {
+    for (std::size_t k = 0; k < kernels.size(); ++k)
+        if (kernels[k].body == kernel.body && kernels[k].functions == kernel.functions &&
+            kernels[k].threads == kernel.threads && kernels[k].shared == kernel.shared)
+            return static_cast<std::int32_t>(k);
+    kernels.push_back(std::move(kernel));
+    return static_cast<std::int32_t>(kernels.size() - 1);
+}
+
+Work make_work(const plan::Plan& plan, const Features& features) {
+    Work w;
+    for (std::size_t n = 0; n < plan.launches.size(); ++n) {
+        const plan::Launch& launch = plan.launches[n];
+        Step step;
+        step.launch = static_cast<std::int32_t>(n);
+        try {
+            if (launch.program) {
+                if (launch.program->program.form == plan::Form::Map)
+                    write_map(w, step, *launch.program, features);
+                else
+                    write_reduce(w, step, *launch.program, features);
+            } else if (!write_heavy(w, step, *launch.heavy, features)) {
+                step.on_cpu = true;
+                step.why = "there is no gpu kernel for it";
+            }
+        } catch (const Error& e) {
+            step.dispatches.clear();
+            step.on_cpu = true;
+            step.why = e.what();
+        }
+        w.steps.push_back(std::move(step));
+    }
+    return w;
+}
+
+}  // namespace pippin::gpu

@@ -1,0 +1,87 @@
+// What a GPU does for a plan, before any interface (Vulkan, Metal, CUDA) has a say: kernels, and
+// dispatches of them whose arguments are filled in for each run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backends/gpu/kernel.h"
+#include "plan/plan.h"
+
+namespace pippin::gpu {
+
+/// What the writers may use on a device. Every GPU has the defaults.
+struct Features {
+    bool float64 = false;
+    bool small_tiles = false;  ///< for software, whose compilers are slow with long kernels
+    int shared_bytes = 32768;
+    std::int64_t parallel_groups = 256;  ///< groups of 256 threads that keep it busy
+    std::int64_t max_loop = 60000;       ///< iterations of one thread in one dispatch
+};
+
+/// One 64-bit argument of a dispatch.
+struct Arg {
+    enum class Kind : std::uint8_t {
+        Value,    ///< `value` itself
+        Slot,     ///< address of a plan's slot, plus `value` bytes
+        Scratch,  ///< address of the executable's scratch memory, plus `value` bytes
+        Scalar,   ///< run-time argument `index` as `dtype` (Float64: its bits)
+        Error,    ///< address of the error record, 64 bytes
+    } kind = Kind::Value;
+    std::int32_t index = 0;
+    std::int64_t value = 0;
+    DType dtype = DType::Float64;
+};
+
+inline Arg value_arg(std::int64_t v) { return {Arg::Kind::Value, 0, v, DType::Int64}; }
+inline Arg slot_arg(std::int32_t slot, std::int64_t bytes) {
+    return {Arg::Kind::Slot, slot, bytes, DType::Int64};
+}
+inline Arg scratch_arg(std::int64_t bytes) { return {Arg::Kind::Scratch, 0, bytes, DType::Int64}; }
+inline Arg scalar_arg(std::int32_t index, DType t) { return {Arg::Kind::Scalar, index, 0, t}; }
+inline Arg error_arg() { return {Arg::Kind::Error, 0, 0, DType::Int64}; }
+
+struct Dispatch {
+    std::int32_t kernel = -1;
+    std::int64_t groups = 0;
+    std::vector<Arg> args;  ///< args[0] is the number of groups
+};
+
+/// The error record: words of 32 bits. A kernel that meets a bad index claims it and says which.
+/// {claimed, number of the check, index low, index high}
+inline constexpr int kErrorBytes = 64;
+struct Check {
+    std::string op;
+    std::int64_t low = 0, high = 0;  ///< the range that the index is not in
+};
+
+/// One launch of the plan: dispatches in order, or (none) a launch that the processor runs.
+struct Step {
+    std::int32_t launch = 0;
+    std::vector<Dispatch> dispatches;
+    bool on_cpu = false;
+    std::string why;  ///< it is on the CPU
+};
+
+struct Work {
+    std::vector<KernelSource> kernels;
+    std::vector<Step> steps;
+    std::vector<Check> checks;
+    std::int64_t scratch_bytes = 0;
+
+    /// The number of a kernel, an equal one's if there is one.
+    std::int32_t add(KernelSource kernel);
+};
+
+/// Work for all launches of a plan.
+Work make_work(const plan::Plan& plan, const Features& features);
+
+// --- the writers; each throws Error for what it has no kernel for ---
+
+void write_map(Work& w, Step& s, const plan::ProgramLaunch& l, const Features& f);
+void write_reduce(Work& w, Step& s, const plan::ProgramLaunch& l, const Features& f);
+/// Heavy launches; false where there is no kernel for the op.
+bool write_heavy(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& f);
+
+}  // namespace pippin::gpu

@@ -1,0 +1,123 @@
+#include "backends/vulkan/capabilities.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace pippin::vulkan {
+namespace {
+
+// The first memory type with all of `want` and none of `avoid`; -1 if there is none.
+int find_type(const VkPhysicalDeviceMemoryProperties& m, VkMemoryPropertyFlags want,
+              VkMemoryPropertyFlags avoid = 0) {
+    for (std::uint32_t i = 0; i < m.memoryTypeCount; ++i) {
+        const VkMemoryPropertyFlags f = m.memoryTypes[i].propertyFlags;
+        if ((f & want) == want && (f & avoid) == 0) return static_cast<int>(i);
+    }
+    return -1;
+}
+
+void read_memory(VkPhysicalDevice device, Capabilities& c) {
+    VkPhysicalDeviceMemoryProperties m;
+    vkGetPhysicalDeviceMemoryProperties(device, &m);
+    constexpr VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
+                                    visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                              VK_MEMORY_PROPERTY_HOST_COHERENT_BIT,
+                                    cached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT,
+                                    special = VK_MEMORY_PROPERTY_PROTECTED_BIT |
+                                              VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT |
+                                              VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD;
+    const int both = find_type(m, local | visible | cached, special);
+    int own = both;
+    if (own < 0) own = find_type(m, local, special);
+    if (own < 0) own = find_type(m, 0, special);
+    c.unified = both >= 0;
+    const int upload = find_type(m, visible, special | local);
+    const int readback = find_type(m, visible | cached, special);
+    const int any = find_type(m, visible, special);
+    if (any < 0) c.missing += " host-visible memory;";
+    c.memory_type = static_cast<std::uint32_t>(std::max(own, 0));
+    c.upload_type = static_cast<std::uint32_t>(std::max(upload >= 0 ? upload : any, 0));
+    c.readback_type = static_cast<std::uint32_t>(std::max(readback >= 0 ? readback : any, 0));
+    c.memory_bytes =
+        static_cast<std::int64_t>(m.memoryHeaps[m.memoryTypes[c.memory_type].heapIndex].size);
+}
+
+// Known faults of drivers, each with its reason. By driverID: Honeykrisp reports Mesa's vendor.
+void apply_quirks(Capabilities& c) {
+    switch (c.driver_id) {
+        case VK_DRIVER_ID_MESA_LLVMPIPE:
+            // The processor's cores: more groups than this only add up to more scratch memory.
+            c.software = true;
+            c.parallel_groups = 8;
+            break;
+        default:
+            break;
+    }
+}
+
+}  // namespace
+
+Capabilities read_capabilities(VkPhysicalDevice device) {
+    Capabilities c;
+    VkPhysicalDeviceDriverProperties driver{
+        VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES, nullptr, {}, {}, {}, {}};
+    VkPhysicalDeviceProperties2 p{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, nullptr, {}};
+    vkGetPhysicalDeviceProperties(device, &p.properties);
+    c.name = p.properties.deviceName;
+    c.type = p.properties.deviceType;
+    c.software = c.type == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    if (p.properties.apiVersion < VK_API_VERSION_1_2) {
+        c.missing = " Vulkan 1.2;";
+        return c;
+    }
+    p.pNext = &driver;
+    vkGetPhysicalDeviceProperties2(device, &p);
+    c.driver = std::string(driver.driverName) + " " + driver.driverInfo;
+    c.driver_id = driver.driverID;
+    const VkPhysicalDeviceLimits& l = p.properties.limits;
+    c.max_groups_x = l.maxComputeWorkGroupCount[0];
+    c.max_groups_y = l.maxComputeWorkGroupCount[1];
+    c.shared_bytes = static_cast<int>(l.maxComputeSharedMemorySize);
+    c.nanoseconds_per_tick = l.timestampComputeAndGraphics ? l.timestampPeriod : 0;
+    c.parallel_groups = c.type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ? 512
+                        : c.type == VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU ? 512
+                                                                        : 128;
+    if (l.maxComputeWorkGroupInvocations < 256 || l.maxComputeWorkGroupSize[0] < 256)
+        c.missing += " groups of 256 threads;";
+    if (c.shared_bytes < 32768) c.missing += " 32 KiB of shared memory;";
+
+    VkPhysicalDeviceVulkan12Features f12{};
+    f12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+    VkPhysicalDeviceVulkan11Features f11{};
+    f11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
+    f11.pNext = &f12;
+    VkPhysicalDeviceFeatures2 f{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &f11, {}};
+    vkGetPhysicalDeviceFeatures2(device, &f);
+    if (!f12.bufferDeviceAddress) c.missing += " buffer device addresses;";
+    if (!f12.timelineSemaphore) c.missing += " timeline semaphores;";
+    if (!f.features.shaderInt64) c.missing += " 64-bit integers;";
+    if (!f11.storageBuffer16BitAccess) c.missing += " 16-bit storage;";
+    if (!f12.storageBuffer8BitAccess) c.missing += " 8-bit storage;";
+
+    std::uint32_t count = 0;
+    vkGetPhysicalDeviceQueueFamilyProperties(device, &count, nullptr);
+    std::vector<VkQueueFamilyProperties> families(count);
+    vkGetPhysicalDeviceQueueFamilyProperties(device, &count, families.data());
+    int best = -1;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        const VkQueueFlags flags = families[i].queueFlags;
+        if (!(flags & VK_QUEUE_COMPUTE_BIT)) continue;
+        // The family that also draws is the one every driver runs at full width.
+        if (best < 0 || (flags & VK_QUEUE_GRAPHICS_BIT)) {
+            best = static_cast<int>(i);
+            if (flags & VK_QUEUE_GRAPHICS_BIT) break;
+        }
+    }
+    if (best < 0) c.missing += " a compute queue;";
+    c.compute_family = static_cast<std::uint32_t>(std::max(best, 0));
+    read_memory(device, c);
+    apply_quirks(c);
+    return c;
+}
+
+}  // namespace pippin::vulkan

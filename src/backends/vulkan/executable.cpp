@@ -1,0 +1,257 @@
+#include "backends/vulkan/executable.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "pippin/error.h"
+
+namespace pippin::vulkan {
+
+class Flight : public runtime::Completion {
+  public:
+    Flight(VulkanExecutable& e, VulkanExecutable::Instance& i, std::uint64_t submission)
+        : executable_(e), instance_(i), submission_(submission) {}
+    void wait() override {
+        executable_.context_.wait(submission_);
+        executable_.raise_if_bad(instance_);
+    }
+
+  private:
+    VulkanExecutable& executable_;
+    VulkanExecutable::Instance& instance_;
+    std::uint64_t submission_;
+};
+
+namespace {
+
+gpu::Features features_of(const Capabilities& c) {
+    gpu::Features f;
+    f.small_tiles = c.software;
+    f.shared_bytes = c.shared_bytes;
+    f.parallel_groups = c.parallel_groups;
+    return f;
+}
+
+}  // namespace
+
+VulkanExecutable::VulkanExecutable(Context& context, Pipelines& pipelines, const plan::Plan& plan)
+    : context_(context), pipelines_(pipelines), slots_(plan.slots) {
+    gpu::Work work = gpu::make_work(plan, features_of(context.caps));
+    checks_ = std::move(work.checks);
+    scratch_bytes_ = work.scratch_bytes;
+    Part part;
+    for (gpu::Step& s : work.steps) {
+        if (s.on_cpu) {
+            part.last = dispatches_.size();
+            part.fallback = std::make_unique<gpu::Fallback>(
+                plan, static_cast<std::size_t>(s.launch), s.why);
+            parts_.push_back(std::move(part));
+            part = {};
+            part.first = dispatches_.size();
+            continue;
+        }
+        for (gpu::Dispatch& d : s.dispatches)
+            if (d.groups > 0) dispatches_.push_back(std::move(d));
+    }
+    part.last = dispatches_.size();
+    parts_.push_back(std::move(part));
+    std::int64_t at = 0;
+    for (const gpu::Dispatch& d : dispatches_) {
+        tables_.push_back(at);
+        at += static_cast<std::int64_t>(d.args.size()) * 8;
+    }
+    tables_.push_back(at);
+    kernels_ = pipelines_.get(work.kernels);
+    instances_.resize(kInstances);
+}
+
+VulkanExecutable::~VulkanExecutable() {
+    for (Instance& i : instances_) {
+        try {
+            if (i.submission) context_.wait(i.submission);
+        } catch (const Error&) {  // a lost device has ended, too
+        }
+        context_.free_commands(i.commands);
+    }
+}
+
+std::int64_t VulkanExecutable::table_bytes() const {
+    return std::max<std::int64_t>(tables_.back(), 8);
+}
+
+void VulkanExecutable::record(Instance& in) {
+    const Capabilities& c = context_.caps;
+    const auto block = [&](std::int64_t bytes, std::uint32_t type) {
+        auto b = std::make_unique<Block>(context_, bytes, type);
+        if (!b->chunk) throw OutOfMemoryError("gpu: no room for the arguments of kernels");
+        return b;
+    };
+    in.error = block(gpu::kErrorBytes, c.readback_type);
+    std::memset(in.error->chunk->host, 0, gpu::kErrorBytes);
+    in.table = block(table_bytes(), c.memory_type);
+    if (!in.table->chunk->host) in.staging = block(table_bytes(), c.upload_type);
+
+    bool first = true;
+    for (const Part& part : parts_) {
+        const VkCommandBuffer commands = context_.new_commands();
+        in.commands.push_back(commands);
+        VkCommandBufferBeginInfo begin{};
+        begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+        check(vkBeginCommandBuffer(commands, &begin), "recording a plan");
+        const auto barrier = [&](VkPipelineStageFlags from, VkAccessFlags from_access,
+                                 VkPipelineStageFlags to, VkAccessFlags to_access) {
+            VkMemoryBarrier b{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, from_access, to_access};
+            vkCmdPipelineBarrier(commands, from, to, 0, 1, &b, 0, nullptr, 0, nullptr);
+        };
+        constexpr VkAccessFlags all = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+        if (first && in.staging) {
+            const VkBufferCopy region{0, 0, static_cast<VkDeviceSize>(table_bytes())};
+            vkCmdCopyBuffer(commands, in.staging->chunk->buffer, in.table->chunk->buffer, 1,
+                            &region);
+        }
+        first = false;
+        // After all that was submitted before: runs of plans share memory.
+        barrier(VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+                VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_MEMORY_READ_BIT,
+                VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, all);
+        for (std::size_t d = part.first; d < part.last; ++d) {
+            const gpu::Dispatch& dispatch = dispatches_[d];
+            if (d > part.first)
+                barrier(VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, all);
+            vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE,
+                              kernels_[static_cast<std::size_t>(dispatch.kernel)]);
+            const std::uint64_t arguments =
+                in.table->chunk->address + static_cast<std::uint64_t>(tables_[d]);
+            vkCmdPushConstants(commands, pipelines_.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, 8,
+                               &arguments);
+            // A row of groups, folded where a device's rows are shorter.
+            const std::int64_t x = std::min<std::int64_t>(dispatch.groups, c.max_groups_x);
+            const std::int64_t y = (dispatch.groups + x - 1) / x;
+            if (y > c.max_groups_y)
+                throw DeviceError("gpu: a kernel has more groups than the device takes");
+            vkCmdDispatch(commands, static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y),
+                          1);
+        }
+        barrier(VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+                VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT);
+        check(vkEndCommandBuffer(commands), "recording a plan");
+    }
+}
+
+runtime::Memory VulkanExecutable::slot_memory(std::int32_t slot,
+                                              const runtime::Bindings& b) const {
+    const plan::Slot& s = slots_[static_cast<std::size_t>(slot)];
+    const auto k = static_cast<std::size_t>(s.index);
+    if (s.where == plan::Slot::Where::Input) return b.inputs[k];
+    if (s.where == plan::Slot::Where::Output) return b.outputs[k];
+    runtime::Memory m = b.arena;
+    m.device += static_cast<std::uint64_t>(s.offset);
+    if (m.host) m.host = static_cast<char*>(m.host) + s.offset;
+    return m;
+}
+
+namespace {
+
+std::uint64_t scalar_bits(std::uint64_t argument, DType t) {
+    // Run-time arguments are the bits of doubles (or 64-bit words, where a kernel wants them so).
+    const double x = std::bit_cast<double>(argument);
+    switch (t) {
+        case DType::Float32:
+            return std::bit_cast<std::uint32_t>(static_cast<float>(x));
+        default:
+            return argument;
+    }
+}
+
+}  // namespace
+
+void VulkanExecutable::fill(Instance& in, const runtime::Bindings& b, std::uint64_t scratch) {
+    auto* table =
+        reinterpret_cast<std::uint64_t*>((in.staging ? in.staging : in.table)->chunk->host);
+    std::vector<std::uint64_t> slots(slots_.size());
+    for (std::size_t s = 0; s < slots_.size(); ++s)
+        slots[s] = slot_memory(static_cast<std::int32_t>(s), b).device;
+    for (const gpu::Dispatch& d : dispatches_)
+        for (const gpu::Arg& a : d.args) {
+            std::uint64_t v = static_cast<std::uint64_t>(a.value);
+            switch (a.kind) {
+                case gpu::Arg::Kind::Value:
+                    break;
+                case gpu::Arg::Kind::Slot:
+                    v += slots[static_cast<std::size_t>(a.index)];
+                    break;
+                case gpu::Arg::Kind::Scratch:
+                    v += scratch;
+                    break;
+                case gpu::Arg::Kind::Scalar:
+                    v = scalar_bits(b.scalars[static_cast<std::size_t>(a.index)], a.dtype);
+                    break;
+                case gpu::Arg::Kind::Error:
+                    v = in.error->chunk->address;
+                    break;
+            }
+            *table++ = v;
+        }
+}
+
+void VulkanExecutable::run_fallback(gpu::Fallback& f, const runtime::Bindings& b) {
+    std::vector<void*> memory;
+    std::vector<std::vector<std::byte>> copies(f.slots().size());
+    for (std::size_t k = 0; k < f.slots().size(); ++k) {
+        const runtime::Memory m = slot_memory(f.slots()[k], b);
+        if (m.host) {
+            memory.push_back(m.host);
+            continue;
+        }
+        const auto bytes = slots_[static_cast<std::size_t>(f.slots()[k])].bytes;
+        // A vector's room behind it, as all of the processor's memory has.
+        copies[k].resize(static_cast<std::size_t>(bytes) + 64);
+        context_.download(copies[k].data(), m, bytes);
+        memory.push_back(copies[k].data());
+    }
+    f.run(memory, b.scalars);
+    for (std::size_t k = 0; k < f.slots().size(); ++k)
+        if (!copies[k].empty() && f.written()[k])
+            context_.upload(slot_memory(f.slots()[k], b), copies[k].data(),
+                            slots_[static_cast<std::size_t>(f.slots()[k])].bytes);
+}
+
+std::unique_ptr<runtime::Completion> VulkanExecutable::run(const runtime::Bindings& b) {
+    context_.check_alive();
+    Instance& in = instances_[next_++ % kInstances];
+    if (in.submission) context_.wait(in.submission);
+    if (in.commands.empty()) record(in);
+    in.scratch = context_.scratch(scratch_bytes_);
+    fill(in, b, in.scratch ? in.scratch->chunk->address : 0);
+    std::memset(in.error->chunk->host, 0, gpu::kErrorBytes);
+    for (std::size_t p = 0; p < parts_.size(); ++p) {
+        Part& part = parts_[p];
+        // The first commands carry the table.
+        if (p == 0 || part.first != part.last || !part.fallback)
+            in.submission = context_.submit(std::span(&in.commands[p], 1));
+        if (!part.fallback) continue;
+        context_.wait(in.submission);
+        raise_if_bad(in);
+        run_fallback(*part.fallback, b);
+    }
+    return std::make_unique<Flight>(*this, in, in.submission);
+}
+
+void VulkanExecutable::raise_if_bad(Instance& in) const {
+    std::uint32_t words[4];
+    std::memcpy(words, in.error->chunk->host, sizeof words);
+    if (!words[0]) return;
+    const auto value = static_cast<std::int64_t>(std::uint64_t{words[3]} << 32 | words[2]);
+    const std::size_t n = words[1];
+    if (n >= checks_.size()) throw IndexError("an index is out of range");
+    const gpu::Check& c = checks_[n];
+    throw IndexError(
+        fmt::format("{}: index {} is out of range [{}, {})", c.op, value, c.low, c.high));
+}
+
+}  // namespace pippin::vulkan

@@ -1,0 +1,62 @@
+// A plan made ready for a Vulkan device.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backends/gpu/fallback.h"
+#include "backends/gpu/work.h"
+#include "backends/vulkan/context.h"
+#include "backends/vulkan/pipelines.h"
+#include "runtime/backend.h"
+
+namespace pippin::vulkan {
+
+/// Commands are recorded once: kernels find what changes from run to run (addresses, arguments) in
+/// a table that is filled in before each. There are several tables, each with commands of its own,
+/// so that a run can be prepared while others are on the device.
+class VulkanExecutable : public runtime::Executable {
+  public:
+    VulkanExecutable(Context& context, Pipelines& pipelines, const plan::Plan& plan);
+    ~VulkanExecutable() override;
+    std::unique_ptr<runtime::Completion> run(const runtime::Bindings& bindings) override;
+
+  private:
+    friend class Flight;
+    static constexpr std::size_t kInstances = 3;
+
+    struct Instance {
+        std::unique_ptr<Block> table;  ///< that kernels read
+        std::unique_ptr<Block> staging;  ///< that the processor writes, where it is another one
+        std::unique_ptr<Block> error;
+        std::shared_ptr<Block> scratch;  ///< of its last run
+        std::vector<VkCommandBuffer> commands;  ///< one a part
+        std::uint64_t submission = 0;
+    };
+    /// Dispatches that go to the device in one piece, then a launch of the processor's (or the end).
+    struct Part {
+        std::size_t first = 0, last = 0;  ///< of dispatches_
+        std::unique_ptr<gpu::Fallback> fallback;
+    };
+
+    std::int64_t table_bytes() const;
+    void record(Instance& instance);
+    void fill(Instance& instance, const runtime::Bindings& bindings, std::uint64_t scratch);
+    runtime::Memory slot_memory(std::int32_t slot, const runtime::Bindings& bindings) const;
+    void run_fallback(gpu::Fallback& f, const runtime::Bindings& bindings);
+    void raise_if_bad(Instance& instance) const;
+
+    Context& context_;
+    Pipelines& pipelines_;
+    std::vector<plan::Slot> slots_;
+    std::vector<gpu::Dispatch> dispatches_;
+    std::vector<std::int64_t> tables_;  ///< where each dispatch's arguments begin, in bytes
+    std::vector<VkPipeline> kernels_;
+    std::vector<gpu::Check> checks_;
+    std::vector<Part> parts_;
+    std::int64_t scratch_bytes_ = 0;
+    std::vector<Instance> instances_;
+    std::size_t next_ = 0;
+};
+
+}  // namespace pippin::vulkan

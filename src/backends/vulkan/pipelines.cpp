@@ -1,0 +1,228 @@
+#include "backends/vulkan/pipelines.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "backends/vulkan/compiler.h"
+#include "io/atomic_file.h"
+
+namespace pippin::vulkan {
+namespace {
+
+// What the files hold may not grow without end: beyond this they start anew.
+constexpr std::size_t kMostSpirv = std::size_t{32} << 20;
+constexpr std::size_t kMostDriver = std::size_t{128} << 20;
+constexpr std::uint64_t kMagic = 0x31305653'4E505050u;  // changes when the format does
+
+std::filesystem::path cache_folder() {
+    if (const char* set = std::getenv("PIPPIN_CACHE_DIR")) return set;  // empty: no files
+    if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg)
+        return std::filesystem::path(xdg) / "pippin";
+    if (const char* home = std::getenv("HOME"); home && *home)
+        return std::filesystem::path(home) / ".cache" / "pippin";
+    return {};
+}
+
+std::vector<char> read_file(const std::filesystem::path& path, std::size_t most) {
+    std::ifstream in(path, std::ios::binary | std::ios::ate);
+    if (!in) return {};
+    const auto size = static_cast<std::size_t>(std::max<std::streamoff>(in.tellg(), 0));
+    if (size > most) return {};
+    std::vector<char> bytes(size);
+    in.seekg(0);
+    in.read(bytes.data(), static_cast<std::streamsize>(size));
+    if (!in) return {};
+    return bytes;
+}
+
+}  // namespace
+
+Pipelines::Key Pipelines::key_of(const std::string& text) {
+    // FNV-1a, twice from different starts: equal keys of different texts do not happen by chance.
+    Key k{14695981039346656037u, 0x9E3779B97F4A7C15u};
+    for (const char c : text) {
+        k.a = (k.a ^ static_cast<unsigned char>(c)) * 1099511628211u;
+        k.b = (k.b ^ static_cast<unsigned char>(c)) * 0xD6E8FEB86659FD93u;
+        k.b ^= k.b >> 29;
+    }
+    return k;
+}
+
+Pipelines::Pipelines(Context& context) : context_(context) {
+    const VkPushConstantRange range{VK_SHADER_STAGE_COMPUTE_BIT, 0, 8};
+    VkPipelineLayoutCreateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
+    info.pushConstantRangeCount = 1;
+    info.pPushConstantRanges = &range;
+    check(vkCreatePipelineLayout(context_.device, &info, nullptr, &layout_),
+          "creating a pipeline layout");
+    const std::filesystem::path folder = cache_folder();
+    if (!folder.empty()) {
+        VkPhysicalDeviceProperties p;
+        vkGetPhysicalDeviceProperties(context_.physical, &p);
+        std::string id;
+        for (const std::uint8_t byte : p.pipelineCacheUUID)
+            id += fmt::format("{:02x}", byte);
+        spirv_file_ = folder / "kernels.spv";
+        cache_file_ = folder / ("pipelines-" + id + ".bin");
+    }
+    load();
+}
+
+void Pipelines::load() {
+    std::vector<char> driver;
+    if (!cache_file_.empty()) driver = read_file(cache_file_, kMostDriver);
+    VkPipelineCacheCreateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
+    info.initialDataSize = driver.size();
+    info.pInitialData = driver.data();
+    if (vkCreatePipelineCache(context_.device, &info, nullptr, &cache_) < 0) {
+        info.initialDataSize = 0;
+        check(vkCreatePipelineCache(context_.device, &info, nullptr, &cache_),
+              "creating a pipeline cache");
+    }
+    if (spirv_file_.empty()) return;
+    const std::vector<char> bytes = read_file(spirv_file_, kMostSpirv);
+    // {magic}, then {key a, key b, words, the words} each; a damaged end is ignored.
+    std::size_t at = 0;
+    const auto take = [&](void* to, std::size_t n) {
+        if (bytes.size() - at < n) return false;
+        std::copy_n(bytes.data() + at, n, static_cast<char*>(to));
+        at += n;
+        return true;
+    };
+    std::uint64_t magic = 0;
+    if (!take(&magic, 8) || magic != kMagic) return;
+    for (;;) {
+        Key key;
+        std::uint64_t words = 0;
+        if (!take(&key.a, 8) || !take(&key.b, 8) || !take(&words, 8)) return;
+        if (words > (bytes.size() - at) / 4) return;
+        std::vector<std::uint32_t> spirv(words);
+        if (!take(spirv.data(), 4 * words)) return;
+        spirv_.emplace(key, std::move(spirv));
+    }
+}
+
+// A cache that cannot be written is no error: the next start compiles again.
+void Pipelines::save() {
+    if (spirv_file_.empty()) return;
+    try {
+        std::filesystem::create_directories(spirv_file_.parent_path());
+        std::size_t size = 0;
+        for (const auto& [key, words] : spirv_)
+            size += 24 + 4 * words.size();
+        if (size <= kMostSpirv) {
+            io::AtomicFile file(spirv_file_);
+            file.write(&kMagic, 8);
+            for (const auto& [key, words] : spirv_) {
+                const std::uint64_t head[3] = {key.a, key.b, words.size()};
+                file.write(head, sizeof head);
+                file.write(words.data(), 4 * words.size());
+            }
+            file.commit();
+        } else {
+            spirv_.clear();
+        }
+        std::size_t n = 0;
+        if (vkGetPipelineCacheData(context_.device, cache_, &n, nullptr) < 0 || n > kMostDriver)
+            return;
+        std::vector<char> bytes(n);
+        if (vkGetPipelineCacheData(context_.device, cache_, &n, bytes.data()) != VK_SUCCESS) return;
+        io::AtomicFile file(cache_file_);
+        file.write(bytes.data(), n);
+        file.commit();
+    } catch (const std::exception&) {
+        spirv_file_.clear();
+    }
+}
+
+VkPipeline Pipelines::make(const std::vector<std::uint32_t>& spirv) {
+    VkShaderModuleCreateInfo module{};
+    module.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
+    module.codeSize = 4 * spirv.size();
+    module.pCode = spirv.data();
+    VkShaderModule shader = VK_NULL_HANDLE;
+    check(vkCreateShaderModule(context_.device, &module, nullptr, &shader), "loading a kernel");
+    VkComputePipelineCreateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
+    info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+    info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+    info.stage.module = shader;
+    info.stage.pName = "main";
+    info.layout = layout_;
+    VkPipeline pipeline = VK_NULL_HANDLE;
+    const VkResult r =
+        vkCreateComputePipelines(context_.device, cache_, 1, &info, nullptr, &pipeline);
+    vkDestroyShaderModule(context_.device, shader, nullptr);
+    check(r, "compiling a kernel");
+    return pipeline;
+}
+
+std::vector<VkPipeline> Pipelines::get(const std::vector<gpu::KernelSource>& kernels) {
+    std::vector<VkPipeline> out(kernels.size());
+    std::vector<Key> keys;
+    std::vector<std::string> texts;
+    for (const auto& k : kernels) {
+        texts.push_back(gpu::render_glsl(k));
+        keys.push_back(key_of(texts.back()));
+    }
+    std::lock_guard lock(mutex_);
+    std::vector<std::size_t> fresh;
+    for (std::size_t k = 0; k < kernels.size(); ++k) {
+        const auto it = pipelines_.find(keys[k]);
+        if (it != pipelines_.end())
+            out[k] = it->second;
+        else if (std::none_of(fresh.begin(), fresh.end(),
+                              [&](std::size_t f) { return keys[f] == keys[k]; }))
+            fresh.push_back(k);
+    }
+    if (fresh.empty()) return out;
+    std::vector<std::vector<std::uint32_t>> compiled(fresh.size());
+    std::vector<std::exception_ptr> errors(fresh.size());
+    std::atomic<std::size_t> next{0};
+    const auto work = [&] {
+        for (std::size_t i; (i = next.fetch_add(1)) < fresh.size();) try {
+                const std::size_t k = fresh[i];
+                const auto known = spirv_.find(keys[k]);
+                if (known == spirv_.end()) compiled[i] = compile_glsl(texts[k]);
+                out[k] = make(known == spirv_.end() ? compiled[i] : known->second);
+            } catch (...) {
+                errors[i] = std::current_exception();
+            }
+    };
+    std::vector<std::thread> threads;
+    const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    for (std::size_t t = 1; t < std::min(cores, fresh.size()); ++t)
+        threads.emplace_back(work);
+    work();
+    for (auto& t : threads)
+        t.join();
+    bool grown = false;
+    for (std::size_t i = 0; i < fresh.size(); ++i) {
+        if (!out[fresh[i]]) continue;
+        pipelines_[keys[fresh[i]]] = out[fresh[i]];
+        if (compiled[i].empty()) continue;
+        spirv_[keys[fresh[i]]] = std::move(compiled[i]);
+        grown = true;
+    }
+    for (const auto& e : errors)
+        if (e) std::rethrow_exception(e);
+    for (std::size_t k = 0; k < kernels.size(); ++k)
+        if (!out[k]) out[k] = pipelines_.at(keys[k]);
+    if (grown) save();
+    return out;
+}
+
+std::size_t Pipelines::count() {
+    std::lock_guard lock(mutex_);
+    return pipelines_.size();
+}
+
+}  // namespace pippin::vulkan

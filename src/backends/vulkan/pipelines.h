@@ -1,0 +1,47 @@
+// Kernels made ready: from source text to pipelines, with what was compiled before kept on disk.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/gpu/kernel.h"
+#include "backends/vulkan/context.h"
+
+namespace pippin::vulkan {
+
+class Pipelines {
+  public:
+    explicit Pipelines(Context& context);
+
+    /// One pipeline a kernel, those that are new compiled by all cores.
+    std::vector<VkPipeline> get(const std::vector<gpu::KernelSource>& kernels);
+    VkPipelineLayout layout() const { return layout_; }
+    std::size_t count();
+
+  private:
+    struct Key {
+        std::uint64_t a = 0, b = 0;
+        bool operator==(const Key&) const = default;
+    };
+    struct Hash {
+        std::size_t operator()(const Key& k) const { return k.a; }
+    };
+    static Key key_of(const std::string& text);
+    VkPipeline make(const std::vector<std::uint32_t>& spirv);
+    void load();
+    void save();
+
+    Context& context_;
+    VkPipelineLayout layout_ = VK_NULL_HANDLE;
+    VkPipelineCache cache_ = VK_NULL_HANDLE;
+    std::mutex mutex_;
+    std::unordered_map<Key, VkPipeline, Hash> pipelines_;
+    std::unordered_map<Key, std::vector<std::uint32_t>, Hash> spirv_;  // what the file holds
+    std::filesystem::path spirv_file_, cache_file_;  // empty: nothing is kept
+};
+
+}  // namespace pippin::vulkan

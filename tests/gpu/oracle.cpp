@@ -1,0 +1,2 @@
+// The interpreter that fused programs are checked against, shared with tests/programs.
+#include "programs/oracle.cpp"
