@@ -37,8 +37,8 @@ void check_present(Device d) {
     if (d.type() == Device::Type::CPU && d.index() == 0) return;
     if (d.type() == Device::Type::GPU) {
         if (static_cast<std::size_t>(d.index()) < gpu::devices().size()) return;
-        throw DeviceError(fmt::format("device {} is not available: {}", d.str(),
-                                      gpu::why_no_more_devices()));
+        throw DeviceError(
+            fmt::format("device {} is not available: {}", d.str(), gpu::why_no_more_devices()));
     }
     throw DeviceError(fmt::format("device cpu:{} is not available: there is one, \"cpu\"",
                                   static_cast<int>(d.index())));

@@ -6,7 +6,7 @@
 namespace pippin::runtime {
 
 struct Memory {
-    void* host = nullptr;      ///< where the processor reads and writes it in place; null: it cannot
+    void* host = nullptr;  ///< where the processor reads and writes it in place; null: it cannot
     std::uint64_t device = 0;  ///< address that the device's kernels use
     void* handle = nullptr;    ///< the backend's own object behind it, where there is one
 

@@ -234,9 +234,8 @@ void flush_pending(Variable* extra) {
     while (!targets.empty()) {
         const Device device = targets[0].node->device;
         const auto others =
-            std::stable_partition(targets.begin(), targets.end(), [&](const plan::Target& t) {
-                return t.node->device == device;
-            });
+            std::stable_partition(targets.begin(), targets.end(),
+                                  [&](const plan::Target& t) { return t.node->device == device; });
         std::vector<plan::Target> rest(others, targets.end());
         targets.erase(others, targets.end());
         plan::Trace t = plan::trace(std::move(targets), next_mark());

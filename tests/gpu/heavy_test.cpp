@@ -1,5 +1,6 @@
-// Heavy kernels on the GPU against the records' references. The cases are those of tests/heavy; every
-// one in float32, a choice of them with epilogues and in half types, since software compiles slowly.
+// Heavy kernels on the GPU against the records' references. The cases are those of tests/heavy;
+// every one in float32, a choice of them with epilogues and in half types, since software compiles
+// slowly.
 #include "gpu/heavy_testing.h"
 #include "graph/build.h"
 #include "pippin/error.h"
@@ -77,13 +78,13 @@ struct ConvCase {
 
 const std::vector<ConvCase>& conv_cases() {
     static const std::vector<ConvCase> all = {
-        {1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1},   {2, 1, 28, 28, 6, 5, 5, 1, 2, 1, 1},
-        {3, 6, 14, 14, 16, 5, 5, 1, 0, 1, 1}, {2, 3, 17, 19, 16, 7, 7, 2, 3, 1, 1},
-        {2, 4, 8, 9, 20, 3, 2, 1, 1, 1, 1},  {2, 64, 9, 9, 32, 1, 1, 2, 0, 1, 1},
-        {1, 64, 8, 8, 16, 1, 1, 1, 0, 1, 1}, {2, 16, 11, 11, 16, 3, 3, 1, 2, 2, 1},
+        {1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1},     {2, 1, 28, 28, 6, 5, 5, 1, 2, 1, 1},
+        {3, 6, 14, 14, 16, 5, 5, 1, 0, 1, 1},  {2, 3, 17, 19, 16, 7, 7, 2, 3, 1, 1},
+        {2, 4, 8, 9, 20, 3, 2, 1, 1, 1, 1},    {2, 64, 9, 9, 32, 1, 1, 2, 0, 1, 1},
+        {1, 64, 8, 8, 16, 1, 1, 1, 0, 1, 1},   {2, 16, 11, 11, 16, 3, 3, 1, 2, 2, 1},
         {2, 16, 10, 10, 32, 3, 3, 1, 1, 1, 4}, {2, 16, 10, 10, 16, 3, 3, 2, 1, 1, 16},
-        {2, 6, 9, 9, 12, 3, 3, 2, 1, 1, 6},  {5, 1, 6, 6, 2, 6, 6, 1, 0, 1, 1},
-        {0, 3, 8, 8, 4, 3, 3, 1, 1, 1, 1},   {2, 3, 8, 8, 4, 2, 2, 3, 0, 1, 1},
+        {2, 6, 9, 9, 12, 3, 3, 2, 1, 1, 6},    {5, 1, 6, 6, 2, 6, 6, 1, 0, 1, 1},
+        {0, 3, 8, 8, 4, 3, 3, 1, 1, 1, 1},     {2, 3, 8, 8, 4, 2, 2, 3, 0, 1, 1},
     };
     return all;
 }
@@ -91,7 +92,8 @@ const std::vector<ConvCase>& conv_cases() {
 Trial conv(const graph::OpRecord& op, const ConvCase& c, DType t, Order order) {
     Trial r;
     r.op = &ops::kConv2d;
-    for (const std::int64_t v : {c.stride, c.stride, c.pad, c.pad, c.dilation, c.dilation, c.groups})
+    for (const std::int64_t v :
+         {c.stride, c.stride, c.pad, c.pad, c.dilation, c.dilation, c.groups})
         r.attrs.i.push_back(v);
     r.inputs = {random_data(t, {c.n, c.ci, c.h, c.w}, order, 1),
                 random_data(t, {c.co, c.ci / c.groups, c.kh, c.kw}, Order::RowMajor, 2)};
@@ -201,12 +203,14 @@ TEST_F(Heavy, Indexing) {
         int dim;
         DType t;
     };
-    for (const IndexCase& c :
-         {IndexCase{{5}, {8}, 0, DType::Float32}, {{4, 6}, {4, 1}, 1, DType::Int64},
-          {{3, 4, 5}, {2, 3, 4}, 2, DType::Float16}, {{2, 3}, {2, 0}, 1, DType::Float32},
-          {{2, 3, 4, 5}, {2, 3, 9, 5}, 2, DType::Int32}}) {
+    for (const IndexCase& c : {IndexCase{{5}, {8}, 0, DType::Float32},
+                               {{4, 6}, {4, 1}, 1, DType::Int64},
+                               {{3, 4, 5}, {2, 3, 4}, 2, DType::Float16},
+                               {{2, 3}, {2, 0}, 1, DType::Float32},
+                               {{2, 3, 4, 5}, {2, 3, 9, 5}, 2, DType::Int32}}) {
         const Data index = index_data(DType::Int64, c.index, c.x[c.dim], 2);
-        Trial g = indexed(ops::kGather, {random_data(c.t, c.x, Order::RowMajor, 1), index}, {c.dim});
+        Trial g =
+            indexed(ops::kGather, {random_data(c.t, c.x, Order::RowMajor, 1), index}, {c.dim});
         EXPECT_TRUE(close(g.run(), g.expected(), 0)) << c.x.str();
         Trial s = indexed(ops::kScatterAdd, {index, random_data(c.t, c.index, Order::RowMajor, 1)},
                           {c.dim, c.x[c.dim]});
@@ -236,8 +240,8 @@ TEST_F(Heavy, BadIndicesAreNamed) {
                    {index, random_data(DType::Float32, {3, 4}, Order::RowMajor, 1)}, {1, 5}),
            "scatter_add", "index 7 "},
           {indexed(ops::kIndexSelect, {x, rows}, {0}), "index_select", "index -1 "},
-          {indexed(ops::kIndexAdd,
-                   {rows, random_data(DType::Float32, {4, 5}, Order::RowMajor, 1)}, {0, 3}),
+          {indexed(ops::kIndexAdd, {rows, random_data(DType::Float32, {4, 5}, Order::RowMajor, 1)},
+                   {0, 3}),
            "index_add", "index -1 "}}) {
         Trial t = trial;
         try {

@@ -32,8 +32,7 @@ inline heavy_test::Data run_trial(heavy_test::Trial& t) {
     p.num_inputs = static_cast<std::int64_t>(buffers.size());
     p.launches.push_back(std::move(launch));
     run_plan(p, buffers, {});
-    if (!out.memory.empty())
-        std::memcpy(out.bytes(), buffers.back().data(), out.memory.size() * 8);
+    if (!out.memory.empty()) std::memcpy(out.bytes(), buffers.back().data(), out.memory.size() * 8);
     return out;
 }
 

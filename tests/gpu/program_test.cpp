@@ -50,10 +50,10 @@ void check_case(const Case& c) {
 constexpr DType kRegisters[] = {DType::Bool, DType::Int32, DType::Int64, DType::Float32};
 
 TEST_F(Programs, UnaryOpcodes) {
-    for (const Opcode op : {Opcode::Neg, Opcode::Abs, Opcode::Sign, Opcode::Exp, Opcode::Log,
-                            Opcode::Sqrt, Opcode::Rsqrt, Opcode::Reciprocal, Opcode::Tanh,
-                            Opcode::Sigmoid, Opcode::Erf, Opcode::Sin, Opcode::Cos, Opcode::Floor,
-                            Opcode::Ceil, Opcode::Round, Opcode::Relu})
+    for (const Opcode op :
+         {Opcode::Neg, Opcode::Abs, Opcode::Sign, Opcode::Exp, Opcode::Log, Opcode::Sqrt,
+          Opcode::Rsqrt, Opcode::Reciprocal, Opcode::Tanh, Opcode::Sigmoid, Opcode::Erf,
+          Opcode::Sin, Opcode::Cos, Opcode::Floor, Opcode::Ceil, Opcode::Round, Opcode::Relu})
         check_case({op, DType::Float32, DType::Float32, 1});
     for (const DType t : {DType::Int32, DType::Int64})
         for (const Opcode op : {Opcode::Neg, Opcode::Abs, Opcode::Sign, Opcode::Relu})

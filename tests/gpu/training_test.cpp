@@ -53,15 +53,16 @@ std::vector<float> losses(Device device, bool adam, std::vector<float>* weights 
     manual_seed(3);
     auto model = models::lenet5();
     const Tensor x = randn({16, 1, 28, 28});
-    const Tensor target = tensor(std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5});
+    const Tensor target =
+        tensor(std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5});
     const Tensor xd = x.to(device), td = target.to(device);
     model->to(device);
     std::unique_ptr<optim::Optimizer> optimizer;
     if (adam)
         optimizer = std::make_unique<optim::AdamW>(model->parameters());
     else
-        optimizer = std::make_unique<optim::SGD>(
-            model->parameters(), optim::SGDOptions{.lr = 0.05, .momentum = 0.9});
+        optimizer = std::make_unique<optim::SGD>(model->parameters(),
+                                                 optim::SGDOptions{.lr = 0.05, .momentum = 0.9});
     std::vector<float> out;
     for (int step = 0; step < 8; ++step) {
         const Tensor loss = cross_entropy((*model)(xd), td);

@@ -630,6 +630,7 @@ void write_value(Buffer& b, std::int64_t e, DType t, double x) {
 std::string compare(const Expected& x, const Buffer& buffer) {
     if (x.value.error == kInf) return {};
     std::ostringstream out;
+    out.precision(9);
     if (is_floating(x.dtype)) {
         const double got = read_float(buffer, x.element, x.dtype);
         if (std::isnan(x.value.f) ? std::isnan(got) : got == x.value.f) return {};

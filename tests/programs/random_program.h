@@ -161,14 +161,12 @@ class Generator {
     }
 
     DType memory_type() {
-        return allowed(one_of({DType::Float32, DType::Float32, DType::Float32, DType::Float16,
-                               DType::BFloat16, DType::Float64, DType::Int64, DType::Int32,
-                               DType::UInt8, DType::Bool}));
+        return allowed(
+            one_of({DType::Float32, DType::Float32, DType::Float32, DType::Float16, DType::BFloat16,
+                    DType::Float64, DType::Int64, DType::Int32, DType::UInt8, DType::Bool}));
     }
     // The same number of draws either way.
-    DType allowed(DType t) const {
-        return t == DType::Float64 && !float64_ ? DType::Float32 : t;
-    }
+    DType allowed(DType t) const { return t == DType::Float64 && !float64_ ? DType::Float32 : t; }
     static DType register_of(DType t) {
         return t == DType::UInt8 ? DType::Int32 : is_half(t) ? DType::Float32 : t;
     }
@@ -223,9 +221,9 @@ class Generator {
         }
         const int what = pick(10);
         if (what == 0) {  // change the type
-            const DType to = allowed(
-                one_of({DType::Float32, DType::Float64, DType::Int32, DType::Int64, DType::Bool,
-                        DType::UInt8, DType::Float16, DType::BFloat16}));
+            const DType to =
+                allowed(one_of({DType::Float32, DType::Float64, DType::Int32, DType::Int64,
+                                DType::Bool, DType::UInt8, DType::Float16, DType::BFloat16}));
             keep(b_.op(Opcode::Cast, to, a), register_of(to), kept);
             b_.p.body.back().type = to;
             return;

@@ -60,7 +60,8 @@ std::string input_at(const Geometry& g, int d, const std::string& out, const std
 }
 
 // Statements that cut an index into parts, the last one running fastest.
-std::string cut(const std::string& from, const std::vector<std::pair<std::string, std::int64_t>>& parts) {
+std::string cut(const std::string& from,
+                const std::vector<std::pair<std::string, std::int64_t>>& parts) {
     std::string out;
     std::int64_t below = 1;
     for (std::size_t i = parts.size(); i-- > 0;) {
@@ -94,10 +95,11 @@ void pack_weights(Work& w, Step& s, const Geometry& g, const plan::Operand& weig
     k.name = "pack_weights";
     const std::string co = fmt::format("b * {} + {}", g.cog, forward ? "n" : "c");
     const std::string index = strided_index(weight, {co, forward ? "c" : "n", "kh", "kw"});
-    k.body = fmt::format("int i = int(GROUP * THREADS + LANE);\nif (i < {}) {{\n{}", all,
-                         cut("i", {{"b", g.groups}, {"n", n}, {"kh", g.kh}, {"kw", g.kw}, {"c", c}}));
-    k.body += fmt::format("ST_F32(ADDRESS(2), i, {});\n}}\n",
-                          load(weight.dtype, "ADDRESS(1)", index));
+    k.body =
+        fmt::format("int i = int(GROUP * THREADS + LANE);\nif (i < {}) {{\n{}", all,
+                    cut("i", {{"b", g.groups}, {"n", n}, {"kh", g.kh}, {"kw", g.kw}, {"c", c}}));
+    k.body +=
+        fmt::format("ST_F32(ADDRESS(2), i, {});\n}}\n", load(weight.dtype, "ADDRESS(1)", index));
     Dispatch d;
     d.groups = (all + k.threads - 1) / k.threads;
     d.args = {value_arg(d.groups), operand_arg(weight), scratch_arg(0)};
@@ -141,9 +143,10 @@ void write_depthwise(Work& w, Step& s, const plan::HeavyLaunch& l, const Geometr
         "PTR p = ADDRESS(1);\nPTR weights = ADDRESS(2);\nPTR c = ADDRESS(3);\n"
         "PTR bias = ADDRESS(4);\nPTR residual = ADDRESS(5);\nfloat x = 0.0f;\n{}",
         all, cut("i", {{"img", g.n}, {"row", oh}, {"col", ow}, {"ch", c}}));
-    k.body += fmt::format("ROLL for (int kh = 0; kh < {}; kh++) {{\n"
-                          "ROLL for (int kw = 0; kw < {}; kw++) {{\n",
-                          g.kh, g.kw);
+    k.body += fmt::format(
+        "ROLL for (int kh = 0; kh < {}; kh++) {{\n"
+        "ROLL for (int kw = 0; kw < {}; kw++) {{\n",
+        g.kh, g.kw);
     if (forward) {
         k.body += fmt::format(
             "int ih = {};\nint iw = {};\nif (ih >= 0 && ih < {} && iw >= 0 && iw < {})\n"
@@ -158,8 +161,8 @@ void write_depthwise(Work& w, Step& s, const plan::HeavyLaunch& l, const Geometr
             "int o_h = th / {};\nint o_w = tw / {};\n"
             "if (th >= 0 && tw >= 0 && th % {} == 0 && tw % {} == 0 && o_h < {} && o_w < {})\n"
             "ROLL for (int m = 0; m < {}; m++)\nx = FMA({}, {}, x);\n",
-            g.pad[0], g.dilation[0], g.pad[1], g.dilation[1], g.stride[0], g.stride[1],
-            g.stride[0], g.stride[1], g.oh, g.ow, g.cog,
+            g.pad[0], g.dilation[0], g.pad[1], g.dilation[1], g.stride[0], g.stride[1], g.stride[0],
+            g.stride[1], g.oh, g.ow, g.cog,
             load(from.dtype, "p",
                  map_index(from, "img", fmt::format("ch * {} + m", g.cog), "o_h", "o_w")),
             load(weight.dtype, "weights",
@@ -173,7 +176,7 @@ void write_depthwise(Work& w, Step& s, const plan::HeavyLaunch& l, const Geometr
     Dispatch d;
     d.groups = (all + k.threads - 1) / k.threads;
     d.args = {value_arg(d.groups), operand_arg(from), operand_arg(weight), places.c,
-              places.bias, places.residual};
+              places.bias,         places.residual};
     d.kernel = w.add(std::move(k));
     s.dispatches.push_back(std::move(d));
 }
@@ -194,16 +197,17 @@ void write_conv2d(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& 
     gemm.m = g.n * g.oh * g.ow;
     gemm.n = g.cog;
     gemm.k = g.kh * g.kw * g.cig;
-    const std::vector<std::string> at{
-        "img", g.groups > 1 ? fmt::format("b * {} + n", g.cog) : "n", "oh", "ow"};
+    const std::vector<std::string> at{"img", g.groups > 1 ? fmt::format("b * {} + n", g.cog) : "n",
+                                      "oh", "ow"};
     const std::string pixel = cut("m", {{"img", g.n}, {"oh", g.oh}, {"ow", g.ow}});
     const bool packed = is_packed(g, weight, true);
     gemm.functions =
         "float load_a(PTR p, int b, int m, int k) {\n" + pixel +
         cut("k", {{"kh", g.kh}, {"kw", g.kw}, {"c", g.cig}}) + load_window(g, x) + "}\n" +
-        fmt::format("float load_b(PTR p, int b, int k, int n) {{ return LD_F32(p, (b * {} + n) * "
-                    "{} + k); }}\n",
-                    g.cog, gemm.k) +
+        fmt::format(
+            "float load_b(PTR p, int b, int k, int n) {{ return LD_F32(p, (b * {} + n) * "
+            "{} + k); }}\n",
+            g.cog, gemm.k) +
         "void store_c(PTR c, PTR bias, PTR residual, int b, int m, int n, float x) {\n" + pixel +
         epilogue(l, at[1], residual_index(l, at), strided_index(y, at)) + "}\n";
     gemm.a_along_k = gemm.b_along_k = true;
@@ -230,8 +234,8 @@ void write_conv2d_grad_input(Work& w, Step& s, const plan::HeavyLaunch& l, const
     gemm.n = g.cig;
     gemm.k = g.kh * g.kw * g.cog;
     const std::string pixel = cut("m", {{"img", g.n}, {"row", g.h}, {"col", g.w}});
-    const std::vector<std::string> at{
-        "img", g.groups > 1 ? fmt::format("b * {} + n", g.cig) : "n", "row", "col"};
+    const std::vector<std::string> at{"img", g.groups > 1 ? fmt::format("b * {} + n", g.cig) : "n",
+                                      "row", "col"};
     std::string source = fmt::format("int th = row + {} - kh * {};\nint tw = col + {} - kw * {};\n",
                                      g.pad[0], g.dilation[0], g.pad[1], g.dilation[1]);
     source += "if (th < 0 || tw < 0) return 0.0f;\n";
@@ -239,17 +243,18 @@ void write_conv2d_grad_input(Work& w, Step& s, const plan::HeavyLaunch& l, const
     std::string outside = fmt::format("o_h >= {} || o_w >= {}", g.oh, g.ow);
     if (g.stride[0] > 1) outside += fmt::format(" || o_h * {} != th", g.stride[0]);
     if (g.stride[1] > 1) outside += fmt::format(" || o_w * {} != tw", g.stride[1]);
-    source += fmt::format(
-        "if ({}) return 0.0f;\nreturn {};\n", outside,
-        load(dy.dtype, "p",
-             map_index(dy, "img", g.groups > 1 ? fmt::format("b * {} + c", g.cog) : "c", "o_h",
-                       "o_w")));
+    source +=
+        fmt::format("if ({}) return 0.0f;\nreturn {};\n", outside,
+                    load(dy.dtype, "p",
+                         map_index(dy, "img", g.groups > 1 ? fmt::format("b * {} + c", g.cog) : "c",
+                                   "o_h", "o_w")));
     gemm.functions =
         "float load_a(PTR p, int b, int m, int k) {\n" + pixel +
         cut("k", {{"kh", g.kh}, {"kw", g.kw}, {"c", g.cog}}) + source + "}\n" +
-        fmt::format("float load_b(PTR p, int b, int k, int n) {{ return LD_F32(p, (b * {} + n) * "
-                    "{} + k); }}\n",
-                    g.cig, gemm.k) +
+        fmt::format(
+            "float load_b(PTR p, int b, int k, int n) {{ return LD_F32(p, (b * {} + n) * "
+            "{} + k); }}\n",
+            g.cig, gemm.k) +
         "void store_c(PTR c, PTR bias, PTR residual, int b, int m, int n, float x) {\n" + pixel +
         epilogue(l, at[1], residual_index(l, at), strided_index(dx, at)) + "}\n";
     gemm.a_along_k = gemm.b_along_k = true;
@@ -278,11 +283,11 @@ void write_conv2d_grad_weight(Work& w, Step& s, const plan::HeavyLaunch& l, cons
     const std::vector<std::string> at{channel, "c", "kh", "kw"};
     gemm.functions =
         "float load_a(PTR p, int b, int m, int k) {\n" + pixel +
-        fmt::format("return {};\n}}\n", load(dy.dtype, "p", map_index(dy, "img", channel, "oh",
-                                                                      "ow"))) +
-        "float load_b(PTR p, int b, int k, int n) {\n" + pixel + window + load_window(g, x) + "}\n" +
-        "void store_c(PTR c_, PTR bias, PTR residual, int b, int m, int n, float x) {\n" + window +
-        "PTR to = c_;\n" + store(dw.dtype, "to", strided_index(dw, at), "x") + ";\n}\n";
+        fmt::format("return {};\n}}\n",
+                    load(dy.dtype, "p", map_index(dy, "img", channel, "oh", "ow"))) +
+        "float load_b(PTR p, int b, int k, int n) {\n" + pixel + window + load_window(g, x) +
+        "}\n" + "void store_c(PTR c_, PTR bias, PTR residual, int b, int m, int n, float x) {\n" +
+        window + "PTR to = c_;\n" + store(dw.dtype, "to", strided_index(dw, at), "x") + ";\n}\n";
     gemm.a_along_k = dy.strides[1] != 1 && g.co != 1;
     gemm.b_along_k = x.strides[1] != 1 && g.ci != 1;
     gemm.a = operand_arg(dy);

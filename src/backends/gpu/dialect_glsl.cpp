@@ -20,9 +20,9 @@ struct Element {
 
 // Integers narrower than 32 bits are storage alone: they become uint on the way.
 constexpr Element kElements[] = {
-    {"U8", "uint8_t", "uint", 1},     {"U16", "uint16_t", "uint", 2}, {"U32", "uint", "uint", 4},
-    {"I32", "int", "int", 4},         {"I64", "int64_t", "int64_t", 8},
-    {"F32", "float", "float", 4},     {"F64", "double", "double", 8}, {"F4", "vec4", "vec4", 16},
+    {"U8", "uint8_t", "uint", 1},   {"U16", "uint16_t", "uint", 2},   {"U32", "uint", "uint", 4},
+    {"I32", "int", "int", 4},       {"I64", "int64_t", "int64_t", 8}, {"F32", "float", "float", 4},
+    {"F64", "double", "double", 8}, {"F4", "vec4", "vec4", 16},
 };
 
 }  // namespace
@@ -30,7 +30,8 @@ constexpr Element kElements[] = {
 std::string render_glsl(const KernelSource& k) {
     std::string text = "#version 460\n";
     const auto has = [&](std::string_view word) {
-        return k.body.find(word) != std::string::npos || k.functions.find(word) != std::string::npos;
+        return k.body.find(word) != std::string::npos ||
+               k.functions.find(word) != std::string::npos;
     };
     for (const char* extension :
          {"GL_EXT_buffer_reference", "GL_EXT_shader_explicit_arithmetic_types_int64",
@@ -48,6 +49,7 @@ std::string render_glsl(const KernelSource& k) {
 #define AS_FLOAT uintBitsToFloat
 #define AS_UINT floatBitsToUint
 #define FMA fma
+#define EXACT precise
 #define ROUND_EVEN roundEven
 #define I64_BITS(hi, lo) ((int64_t(hi) << 32) | int64_t(lo))
 #define BARRIER() barrier()
@@ -69,14 +71,17 @@ uint MULHI(uint a, uint b) {
     for (const Element& e : kElements) {
         const std::string name = e.name;
         if (!has("LD_" + name + "(") && !has("ST_" + name + "(")) continue;
-        text += "layout(buffer_reference, std430, buffer_reference_align = " +
-                std::to_string(e.size) + ") buffer Memory" + name + " { " + e.memory + " v[]; };\n";
+        text +=
+            "layout(buffer_reference, std430, buffer_reference_align = " + std::to_string(e.size) +
+            ") buffer Memory" + name + " { " + e.memory + " v[]; };\n";
         text += "#define LD_" + name + "(p, i) " + e.value + "(Memory" + name + "(p).v[i])\n";
-        text += "#define ST_" + name + "(p, i, x) Memory" + name + "(p).v[i] = " + e.memory + "(x)\n";
+        text +=
+            "#define ST_" + name + "(p, i, x) Memory" + name + "(p).v[i] = " + e.memory + "(x)\n";
     }
     if (has("ATOMIC_CLAIM"))
         text +=
-            "layout(buffer_reference, std430, buffer_reference_align = 4) buffer Claim { uint v; };\n"
+            "layout(buffer_reference, std430, buffer_reference_align = 4) buffer Claim { uint v; "
+            "};\n"
             "#define ATOMIC_CLAIM(p) (atomicCompSwap(Claim(p).v, 0u, 1u) == 0u)\n";
     for (const Shared& s : k.shared)
         text += "shared " + s.type + " " + s.name + "[" + std::to_string(s.count) + "];\n";

@@ -41,9 +41,10 @@ std::string constant(DType reg, double value, std::int64_t integer) {
         case DType::Int64:
             if (integer >= 0 && integer < (std::int64_t{1} << 31))
                 return fmt::format("I64({})", integer);
-            return fmt::format("I64_BITS(0x{:x}u, 0x{:x}u)",
-                               static_cast<std::uint32_t>(static_cast<std::uint64_t>(integer) >> 32),
-                               static_cast<std::uint32_t>(integer));
+            return fmt::format(
+                "I64_BITS(0x{:x}u, 0x{:x}u)",
+                static_cast<std::uint32_t>(static_cast<std::uint64_t>(integer) >> 32),
+                static_cast<std::uint32_t>(integer));
         case DType::Float64:
             if (std::isfinite(value)) return fmt::format("double({:.17g})", value);
             [[fallthrough]];
@@ -160,8 +161,7 @@ std::string unary(const Instr& i, const std::string& a) {
         case Opcode::Neg:
             return real ? call("m_neg", a) : fmt::format("({} - {})", zero, a);
         case Opcode::Abs:
-            return real ? call("m_abs", a)
-                        : fmt::format("({0} < {1} ? {1} - {0} : {0})", a, zero);
+            return real ? call("m_abs", a) : fmt::format("({0} < {1} ? {1} - {0} : {0})", a, zero);
         case Opcode::Sign:
             return real ? call("m_sign", a)
                         : fmt::format("({0} > {1} ? {2} : {0} < {1} ? {1} - {2} : {1})", a, zero,
@@ -180,7 +180,7 @@ std::string unary(const Instr& i, const std::string& a) {
         case Opcode::Sqrt:
             return call("sqrt", a);
         case Opcode::Rsqrt:
-            return fmt::format("(1.0f / sqrt({}))", a);
+            return call("m_rsqrt", a);
         case Opcode::Reciprocal:
             return fmt::format("(1.0f / {})", a);
         case Opcode::Tanh:

@@ -16,9 +16,9 @@ namespace {
 // Tiles of A and B lie in shared memory as quads along m and n, twice: one is read while the next
 // is filled.
 struct Tile {
-    int side = 16;                   // threads along each dim of the square
-    int m_quads = 1, n_quads = 1;    // of a thread
-    int depth = 16;                  // k of one step
+    int side = 16;                 // threads along each dim of the square
+    int m_quads = 1, n_quads = 1;  // of a thread
+    int depth = 16;                // k of one step
     int threads() const { return side * side; }
     int bm() const { return side * 4 * m_quads; }
     int bn() const { return side * 4 * n_quads; }
@@ -66,8 +66,8 @@ class GemmWriter {
         length_ = ceil_div(steps, splits_) * t_.depth;
         splits_ = std::max<std::int64_t>(ceil_div(g_.k, length_), 1);
         if (splits_ > 1)
-            w_.scratch_bytes = std::max(
-                w_.scratch_bytes, g_.scratch_from + splits_ * g_.batches * g_.m * g_.n * 4);
+            w_.scratch_bytes = std::max(w_.scratch_bytes,
+                                        g_.scratch_from + splits_ * g_.batches * g_.m * g_.n * 4);
         product(tiles * splits_);
         if (splits_ > 1) sum_up();
     }
@@ -84,17 +84,16 @@ class GemmWriter {
         std::string out;
         for (int pass = 0; pass * t_.threads() < all; ++pass) {
             const std::string i = fmt::format("(int(LANE) + {})", pass * t_.threads());
-            const std::string k = along_k ? fmt::format("{} % {}", i, t_.depth)
-                                          : fmt::format("{} / {}", i, quads);
-            const std::string q = along_k ? fmt::format("{} / {}", i, t_.depth)
-                                          : fmt::format("{} % {}", i, quads);
+            const std::string k =
+                along_k ? fmt::format("{} % {}", i, t_.depth) : fmt::format("{} / {}", i, quads);
+            const std::string q =
+                along_k ? fmt::format("{} / {}", i, t_.depth) : fmt::format("{} % {}", i, quads);
             out += fmt::format("{{\nint k = k0 + {};\nint q = {}_first + 4 * ({});\n", k,
                                a ? 'm' : 'n', q);
             std::string values;
             for (int c = 0; c < 4; ++c) {
-                const std::string load =
-                    a ? fmt::format("load_a(pa, b, q + {}, k)", c)
-                      : fmt::format("load_b(pb, b, k, q + {})", c);
+                const std::string load = a ? fmt::format("load_a(pa, b, q + {}, k)", c)
+                                           : fmt::format("load_b(pb, b, k, q + {})", c);
                 const std::int64_t extent = a ? g_.m : g_.n;
                 std::string test = "k < k_end";
                 if (extent % (a ? t_.bm() : t_.bn()) != 0)
@@ -113,14 +112,14 @@ class GemmWriter {
         std::string out;
         for (int pass = 0; pass * t_.threads() < all; ++pass) {
             const std::string i = fmt::format("(int(LANE) + {})", pass * t_.threads());
-            const std::string k = along_k ? fmt::format("{} % {}", i, t_.depth)
-                                          : fmt::format("{} / {}", i, quads);
-            const std::string q = along_k ? fmt::format("{} / {}", i, t_.depth)
-                                          : fmt::format("{} % {}", i, quads);
+            const std::string k =
+                along_k ? fmt::format("{} % {}", i, t_.depth) : fmt::format("{} / {}", i, quads);
+            const std::string q =
+                along_k ? fmt::format("{} / {}", i, t_.depth) : fmt::format("{} % {}", i, quads);
             const std::string guard =
                 (pass + 1) * t_.threads() > all ? fmt::format("if ({} < {}) ", i, all) : "";
-            out += fmt::format("{0}tile_{1}[side * {2} + ({3}) * {4} + {5}] = {1}{6}_next;\n", guard,
-                               name, (a ? a_stride() : b_stride()) * t_.depth, k,
+            out += fmt::format("{0}tile_{1}[side * {2} + ({3}) * {4} + {5}] = {1}{6}_next;\n",
+                               guard, name, (a ? a_stride() : b_stride()) * t_.depth, k,
                                a ? a_stride() : b_stride(), q, pass);
         }
         return out;
@@ -206,8 +205,7 @@ class GemmWriter {
         }
         Dispatch d;
         d.groups = groups;
-        d.args = {value_arg(groups), g_.a, g_.b,
-                  splits_ > 1 ? scratch_arg(g_.scratch_from) : g_.c};
+        d.args = {value_arg(groups), g_.a, g_.b, splits_ > 1 ? scratch_arg(g_.scratch_from) : g_.c};
         if (splits_ == 1) d.args.insert(d.args.end(), {g_.bias, g_.residual});
         d.kernel = w_.add(std::move(k));
         s_.dispatches.push_back(std::move(d));
@@ -277,8 +275,7 @@ void check_operand(const plan::Operand& o) {
     for (int d = 0; d < o.shape.rank(); ++d)
         reach += std::max<std::int64_t>(o.shape[d] - 1, 0) *
                  std::abs(o.strides[static_cast<std::size_t>(d)]);
-    if (reach >= (std::int64_t{1} << 31) - 4096)
-        throw Error("it is too large for 32-bit indices");
+    if (reach >= (std::int64_t{1} << 31) - 4096) throw Error("it is too large for 32-bit indices");
 }
 
 std::string epilogue(const plan::HeavyLaunch& l, const std::string& channel,

@@ -1,5 +1,6 @@
-// gather, scatter_add, index_select and index_add. Each element of the result is one thread's, which
-// adds in the order of the source; indices that are out of range are reported and not followed.
+// gather, scatter_add, index_select and index_add. Each element of the result is one thread's,
+// which adds in the order of the source; indices that are out of range are reported and not
+// followed.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -22,8 +23,7 @@ void check_sizes(const plan::Operand& o) {
     for (int d = 0; d < o.shape.rank(); ++d)
         reach += std::max<std::int64_t>(o.shape[d] - 1, 0) *
                  std::abs(o.strides[static_cast<std::size_t>(d)]);
-    if (reach >= (std::int64_t{1} << 31) - 4096)
-        throw Error("it is too large for 32-bit indices");
+    if (reach >= (std::int64_t{1} << 31) - 4096) throw Error("it is too large for 32-bit indices");
 }
 
 // int c0..: the coordinates of element i of a shape, in row-major order.
@@ -31,8 +31,8 @@ std::string coordinates(const Shape& shape) {
     std::string out;
     std::int64_t below = 1;
     for (int d = shape.rank() - 1; d >= 0; --d) {
-        out += fmt::format("int c{} = i / {} % {};\n", d, below,
-                           std::max<std::int64_t>(shape[d], 1));
+        out +=
+            fmt::format("int c{} = i / {} % {};\n", d, below, std::max<std::int64_t>(shape[d], 1));
         below *= std::max<std::int64_t>(shape[d], 1);
     }
     return out;
@@ -111,16 +111,18 @@ class IndexWriter {
         w_.checks.push_back({l_.op->name, 0, extent});
         return static_cast<std::int64_t>(w_.checks.size()) - 1;
     }
-    // Opens a block for a good index j; a bad one is reported.
+    // Opens a block for a good index j; a bad one is reported. j has the index' own type: Mesa 22.3
+    // compares 64-bit values that came from 32-bit ones wrongly.
     std::string read_index(const plan::Operand& index, const std::vector<std::string>& at,
                            std::int64_t extent) {
         check_ = add_check(extent);
         return fmt::format(
-            "I64 j = I64({});\n"
-            "if (j < I64(0) || j >= I64({})) {{\n"
+            "{0} j = {1};\n"
+            "if (j < {0}(0) || j >= {0}({2})) {{\n"
             "if (ATOMIC_CLAIM(ADDRESS(4))) {{ ST_U32(ADDRESS(4), 1, uint(ARG(5))); "
-            "ST_I64(ADDRESS(4), 1, j); }}\n}} else {{\n",
-            load(index.dtype, "ADDRESS(2)", strided_index(index, at)), extent);
+            "ST_I64(ADDRESS(4), 1, I64(j)); }}\n}} else {{\n",
+            type_name(index.dtype), load(index.dtype, "ADDRESS(2)", strided_index(index, at)),
+            extent);
     }
 
     // Looks at every index once, before sums that ask for equality alone.

@@ -14,6 +14,7 @@
 //   BARRIER()           all threads of a group get here before any goes on; shared memory is seen
 //   AS_FLOAT, AS_UINT   the bits of a float
 //   FMA(a, b, c)        a * b + c, rounded once where the device can
+//   EXACT               before a float variable: sums into it are not rearranged
 //   I64_BITS(hi, lo)    a 64-bit integer constant
 //   MULHI(a, b)         upper half of the 64-bit product of two uints
 //   ATOMIC_CLAIM(p)     sets the uint at p to 1; true for the first who did
@@ -34,8 +35,8 @@ struct Shared {
 };
 
 struct KernelSource {
-    std::string name;       ///< for people and profilers: letters, digits, _
-    int threads = 256;      ///< of a group; a power of two, at most 256
+    std::string name;   ///< for people and profilers: letters, digits, _
+    int threads = 256;  ///< of a group; a power of two, at most 256
     std::vector<Shared> shared;
     std::string functions;  ///< functions of values that the body calls
     std::string body;       ///< statements

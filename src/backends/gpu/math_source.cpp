@@ -84,8 +84,8 @@ float two_to(int n) { return AS_FLOAT(uint(n + 127) << 23); }
 float exp_within(float y) {
     float n = floor(FMA(y, 1.44269504f, 0.5f));
     int whole = int(n);
-    float r = FMA(n, -0.693359375f, y);
-    r = FMA(n, 2.12194440e-4f, r);
+    EXACT float r = y - n * 0.693359375f;
+    r = r + n * 2.12194440e-4f;
     float p = FMA(r, 1.9875691500e-4f, 1.3981999507e-3f);
     p = FMA(p, r, 8.3334519073e-3f);
     p = FMA(p, r, 4.1665795894e-2f);
@@ -160,6 +160,10 @@ float m_erf(float x) {
     float inner = FMA(x, s, x);
     return is_nan(x) ? x : m_abs(x) < 0.92f ? inner : far_off;
 }
+float m_rsqrt(float x) {
+    EXACT float r = 1.0f / sqrt(x);
+    return r;
+}
 float m_sigmoid(float x) {
     float e = m_exp(AS_FLOAT(AS_UINT(x) | 0x80000000u));
     float top = x < 0.0f ? e : 1.0f;
@@ -197,9 +201,10 @@ float sin_quarter(float x, uint quarter) {
         // pi / 2 in parts so short that t times a part is exact (Cody and Waite 1980; Cephes)
         float t = floor(FMA(x, 0.636619772f, 0.5f));
         n = uint(int(t));
-        r = FMA(t, -1.5703125f, x);
-        r = FMA(t, -4.837512969970703125e-4f, r);
-        r = FMA(t, -7.54978995489188e-8f, r);
+        EXACT float s1 = x - t * 1.5703125f;
+        EXACT float s2 = s1 - t * 4.837512969970703125e-4f;
+        EXACT float s3 = s2 - t * 7.54978995489188e-8f;
+        r = s3;
     } else {
         // x = m 2^e: of m * (2/pi) 2^e, the two bits before the point and those behind
         uint m = (a & 0x7fffffu) | 0x800000u;
@@ -260,9 +265,10 @@ float m_cos(float x) { return sin_quarter(x, 1u); }
 float product_error(float a, float b, float product) {
     float ah = AS_FLOAT(AS_UINT(a) & 0xfffff000u);
     float bh = AS_FLOAT(AS_UINT(b) & 0xfffff000u);
-    float al = a - ah;
-    float bl = b - bh;
-    return ((ah * bh - product) + ah * bl + al * bh) + al * bl;
+    EXACT float al = a - ah;
+    EXACT float bl = b - bh;
+    EXACT float lost = ((ah * bh - product) + ah * bl + al * bh) + al * bl;
+    return lost;
 }
 
 // The logarithm in two floats, times y, so that large powers keep their digits.
@@ -299,10 +305,10 @@ float m_pow(float x, float y) {
     e = e + float(int(moved) >> 23);
     float above = m - 1.0f;
     float below = m + 1.0f;
-    float below_rest = m - (below - 1.0f);
+    EXACT float below_rest = m - (below - 1.0f);
     float h = above / below;
-    float hb = h * below;
-    float rest = (above - hb) - product_error(h, below, hb);
+    EXACT float hb = h * below;
+    EXACT float rest = (above - hb) - product_error(h, below, hb);
     rest = rest - h * below_rest;
     float h_rest = rest / below;
     float s = h * h;
@@ -314,12 +320,14 @@ float m_pow(float x, float y) {
     float high = 2.0f * h;
     float low = FMA(h * s, q, 2.0f * h_rest);
     float big = e * 0.693359375f;
-    float sum = big + high;
-    float back = sum - big;
-    low = low + ((big - (sum - back)) + (high - back));
-    low = FMA(e, -2.12194440e-4f, low);
-    float t = y * sum;
-    float t_rest = FMA(y, low, product_error(y, sum, t));
+    EXACT float sum = big + high;
+    EXACT float back = sum - big;
+    EXACT float sum_lost = (big - (sum - back)) + (high - back);
+    low = FMA(e, -2.12194440e-4f, low + sum_lost);
+    EXACT float head = sum + low;
+    EXACT float tail = low - (head - sum);
+    EXACT float t = y * head;
+    float t_rest = FMA(y, tail, product_error(y, head, t));
     if (!(m_abs(t) < 200.0f)) {
         t = copy_sign(200.0f, t);
         t_rest = 0.0f;

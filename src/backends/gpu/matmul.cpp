@@ -47,10 +47,10 @@ void write_matmul(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& 
     g.n = b.shape[tb ? r - 2 : r - 1];
     for (int d = 0; d + 2 < r; ++d)
         g.batches *= y.shape[d];
-    const std::string ia = strided_index(
-        a, matrix_coordinates(a.shape, ta ? "k" : "m", ta ? "m" : "k"));
-    const std::string ib = strided_index(
-        b, matrix_coordinates(b.shape, tb ? "n" : "k", tb ? "k" : "n"));
+    const std::string ia =
+        strided_index(a, matrix_coordinates(a.shape, ta ? "k" : "m", ta ? "m" : "k"));
+    const std::string ib =
+        strided_index(b, matrix_coordinates(b.shape, tb ? "n" : "k", tb ? "k" : "n"));
     const auto yc = matrix_coordinates(y.shape, "m", "n");
     const std::string residual =
         l.epilogue.residual >= 0

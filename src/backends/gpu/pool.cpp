@@ -60,8 +60,8 @@ std::string scan_window(const plan::Operand& x, const graph::PoolAttrs& a) {
 }
 
 // Outputs whose windows may contain input row `in`: from first to last.
-std::string window_range(const char* axis, const graph::PoolAttrs& a, std::size_t d,
-                         const char* in, std::int64_t outputs) {
+std::string window_range(const char* axis, const graph::PoolAttrs& a, std::size_t d, const char* in,
+                         std::int64_t outputs) {
     const std::int64_t span = (a.kernel[d] - 1) * a.dilation[d];
     return fmt::format(
         "int first_{0} = {1} + {2} - {3};\n"
@@ -80,13 +80,14 @@ void max_pool(Work& w, Step& s, const plan::HeavyLaunch& l) {
 void max_pool_grad(Work& w, Step& s, const plan::HeavyLaunch& l) {
     const graph::PoolAttrs a = ops::pool_attrs(l.attrs);
     const plan::Operand &x = l.operands[0], &dy = l.operands[1];
-    std::string body = window_range("y", a, 0, "row", dy.shape[2]) +
-                       window_range("x", a, 1, "col", dy.shape[3]);
-    body += "ROLL for (int oy = first_y; oy <= last_y; oy++) {\n"
-            "ROLL for (int ox = first_x; ox <= last_x; ox++) {\n" +
-            scan_window(x, a) +
-            fmt::format("if (at == row * {} + col) x = x + {};\n}}\n}}\n", x.shape[3],
-                        map(dy, "q", "oy", "ox"));
+    std::string body =
+        window_range("y", a, 0, "row", dy.shape[2]) + window_range("x", a, 1, "col", dy.shape[3]);
+    body +=
+        "ROLL for (int oy = first_y; oy <= last_y; oy++) {\n"
+        "ROLL for (int ox = first_x; ox <= last_x; ox++) {\n" +
+        scan_window(x, a) +
+        fmt::format("if (at == row * {} + col) x = x + {};\n}}\n}}\n", x.shape[3],
+                    map(dy, "q", "oy", "ox"));
     add_pointwise(w, s, l, "max_pool_grad", body);
 }
 
@@ -120,15 +121,14 @@ void average(Work& w, Step& s, const plan::HeavyLaunch& l, std::string name,
 
 void average_grad(Work& w, Step& s, const plan::HeavyLaunch& l, std::string name,
                   const std::string& ranges, const std::string& windows) {
-    add_pointwise(
-        w, s, l, std::move(name),
-        ranges +
-            "ROLL for (int oy = first_y; oy <= last_y; oy++) {\n"
-            "ROLL for (int ox = first_x; ox <= last_x; ox++) {\n" +
-            windows +
-            "if (row >= begin_y && row < end_y && col >= begin_x && col < end_x)\n" +
-            fmt::format("x = x + {} / float(size_y * size_x);\n}}\n}}\n",
-                        map(l.operands[0], "p", "oy", "ox")));
+    add_pointwise(w, s, l, std::move(name),
+                  ranges +
+                      "ROLL for (int oy = first_y; oy <= last_y; oy++) {\n"
+                      "ROLL for (int ox = first_x; ox <= last_x; ox++) {\n" +
+                      windows +
+                      "if (row >= begin_y && row < end_y && col >= begin_x && col < end_x)\n" +
+                      fmt::format("x = x + {} / float(size_y * size_x);\n}}\n}}\n",
+                                  map(l.operands[0], "p", "oy", "ox")));
 }
 
 }  // namespace
@@ -147,15 +147,14 @@ void write_pool(Work& w, Step& s, const plan::HeavyLaunch& l, const Features&) {
         const std::string windows =
             average_window("y", a, 0, "oy", x[2]) + average_window("x", a, 1, "ox", x[3]);
         if (!grad) return average(w, s, l, "avg_pool", windows);
-        return average_grad(w, s, l, "avg_pool_grad",
-                            window_range("y", a, 0, "row", in[2]) +
-                                window_range("x", a, 1, "col", in[3]),
-                            windows);
+        return average_grad(
+            w, s, l, "avg_pool_grad",
+            window_range("y", a, 0, "row", in[2]) + window_range("x", a, 1, "col", in[3]), windows);
     }
     if (l.op == &ops::kAdaptiveAvgPool2d)
-        return average(w, s, l, "adaptive_avg_pool",
-                       adaptive_window("y", "oy", out[2], in[2]) +
-                           adaptive_window("x", "ox", out[3], in[3]));
+        return average(
+            w, s, l, "adaptive_avg_pool",
+            adaptive_window("y", "oy", out[2], in[2]) + adaptive_window("x", "ox", out[3], in[3]));
     // Outputs of row h are those from floor(h O / H) on, to the last that begins before h + 1.
     const auto range = [](const char* axis, const char* at, std::int64_t outputs,
                           std::int64_t extent) {
@@ -163,10 +162,10 @@ void write_pool(Work& w, Step& s, const plan::HeavyLaunch& l, const Features&) {
             "int first_{0} = {1} * {2} / {3};\nint last_{0} = (({1} + 1) * {2} - 1) / {3};\n", axis,
             at, outputs, extent);
     };
-    average_grad(w, s, l, "adaptive_avg_pool_grad",
-                 range("y", "row", in[2], out[2]) + range("x", "col", in[3], out[3]),
-                 adaptive_window("y", "oy", in[2], out[2]) +
-                     adaptive_window("x", "ox", in[3], out[3]));
+    average_grad(
+        w, s, l, "adaptive_avg_pool_grad",
+        range("y", "row", in[2], out[2]) + range("x", "col", in[3], out[3]),
+        adaptive_window("y", "oy", in[2], out[2]) + adaptive_window("x", "ox", in[3], out[3]));
 }
 
 }  // namespace pippin::gpu

@@ -67,8 +67,8 @@ std::string ProgramWriter::coordinates(const std::string& linear, int begin, int
             out += fmt::format("{0} {1}{2} = {0}({3});\n", index_type(), prefix, d, from);
             break;
         }
-        out += fmt::format("{0} {1}{2} = {0}({3} % {4});\n", index_type(), prefix, d, from,
-                           extent(d));
+        out +=
+            fmt::format("{0} {1}{2} = {0}({3} % {4});\n", index_type(), prefix, d, from, extent(d));
         if (first)
             out += fmt::format("{} {} = {} / {};\n", linear_type(), rest, from, extent(d));
         else

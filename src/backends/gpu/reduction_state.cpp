@@ -130,12 +130,12 @@ std::string ReductionState::merge(const std::vector<std::string>& a,
         case Opcode::ReduceArgMin: {
             const char* better = op_ == Opcode::ReduceArgMax ? ">" : "<";
             const std::string zero = parts[1].type + "(0)";
-            std::string test =
-                fmt::format("{0} {2} {1} || ({0} == {1} && {3} < {4})", b[0], a[0], better, b[1],
-                            a[1]);
+            std::string test = fmt::format("{0} {2} {1} || ({0} == {1} && {3} < {4})", b[0], a[0],
+                                           better, b[1], a[1]);
             if (from_ == DType::Float32)
-                test = fmt::format("is_nan({1}) ? (is_nan({0}) && {3} < {2}) : (is_nan({0}) || {4})",
-                                   b[0], a[0], a[1], b[1], test);
+                test =
+                    fmt::format("is_nan({1}) ? (is_nan({0}) && {3} < {2}) : (is_nan({0}) || {4})",
+                                b[0], a[0], a[1], b[1], test);
             return fmt::format(
                 "if ({3} >= {4} && ({1} < {4} || ({5}))) {{ {0} = {2}; {1} = {3}; }}\n", a[0], a[1],
                 b[0], b[1], zero, test);

@@ -31,9 +31,10 @@ class MapWriter : public ProgramWriter {
         for (const auto& s : l.segments)
             points = std::max(points, extent(s));
         // Several points a thread hide the wait for memory, where that leaves enough threads.
-        copies_ = p_.body.size() > 40 ? 1 : points >= 4 * kThreads * f.parallel_groups ? 4
-                                        : points >= 2 * kThreads * f.parallel_groups ? 2
-                                                                                     : 1;
+        copies_ = p_.body.size() > 40                          ? 1
+                  : points >= 4 * kThreads * f.parallel_groups ? 4
+                  : points >= 2 * kThreads * f.parallel_groups ? 2
+                                                               : 1;
     }
 
     void run(Step& step) {
@@ -81,8 +82,7 @@ class MapWriter : public ProgramWriter {
     }
     Arg place(const plan::Segment& s, std::size_t access) const {
         const auto& a = p_.accesses[access];
-        return slot_arg(s.slots[access],
-                        a.offset * static_cast<std::int64_t>(size_of(a.dtype)));
+        return slot_arg(s.slots[access], a.offset * static_cast<std::int64_t>(size_of(a.dtype)));
     }
 
     // The last segment whose first group is not behind this one.
@@ -109,8 +109,7 @@ class MapWriter : public ProgramWriter {
         if (many)
             total = fmt::format("{}(ARG(at + 1))", linear);
         else if (flat_)
-            total = fmt::format("{}({})", linear,
-                                arg(value_arg(extent(launch_.segments[0]))));
+            total = fmt::format("{}({})", linear, arg(value_arg(extent(launch_.segments[0]))));
         else
             total = wide_ ? int_constant(extent(launch_.segments[0]))
                           : fmt::format("{}u", extent(launch_.segments[0]));
@@ -126,8 +125,7 @@ class MapWriter : public ProgramWriter {
             // Threads behind the end compute the last point, too, and store nothing.
             out += fmt::format("if (!ok_{0}) q_{0} = total - {1}(1);\n", k, linear);
             const std::string prefix = fmt::format("c{}_", k);
-            if (!flat_)
-                out += coordinates(fmt::format("q_{}", k), 0, p_.rank, prefix);
+            if (!flat_) out += coordinates(fmt::format("q_{}", k), 0, p_.rank, prefix);
             std::vector<std::pair<plan::Strides, std::string>> known;
             for (std::size_t a = 0; a < p_.accesses.size(); ++a) {
                 const auto& access = p_.accesses[a];
@@ -143,9 +141,10 @@ class MapWriter : public ProgramWriter {
                     continue;
                 }
                 const std::string name = fmt::format("o{}_{}", a, k);
-                out += fmt::format("{} {} = {};\n", index_type(), name,
-                                   wide_ ? fmt::format("I64({})", offset(access, 0, p_.rank, prefix))
-                                         : offset(access, 0, p_.rank, prefix));
+                out +=
+                    fmt::format("{} {} = {};\n", index_type(), name,
+                                wide_ ? fmt::format("I64({})", offset(access, 0, p_.rank, prefix))
+                                      : offset(access, 0, p_.rank, prefix));
                 known.emplace_back(access.strides, name);
                 at.index.push_back(name);
             }

@@ -25,7 +25,8 @@ namespace {
 constexpr int kThreads = 256;
 
 std::int64_t power_above(std::int64_t n) {
-    return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
+    return static_cast<std::int64_t>(
+        std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
 }
 
 // How threads and groups share the points.
@@ -98,13 +99,14 @@ class ReduceWriter : public ProgramWriter {
         for (std::size_t r = 0; r < states_.size(); ++r) {
             tree(r);
             for (std::size_t c = 0; c < states_[r].parts.size(); ++c) {
-                stores += store_part(states_[r].parts[c].type,
-                                     address(scratch_arg(scratch)), part(r, c));
+                stores +=
+                    store_part(states_[r].parts[c].type, address(scratch_arg(scratch)), part(r, c));
                 scratch += part_bytes(states_[r].parts[c].type) * t_.kept * t_.chunks;
             }
         }
-        kernel.body += fmt::format("if (kept_ok && r_local == 0u) {{\n{0} at = {0}(chunk) * {0}({1}) + j;\n{2}}}\n",
-                                   index_type(), t_.kept, stores);
+        kernel.body += fmt::format(
+            "if (kept_ok && r_local == 0u) {{\n{0} at = {0}(chunk) * {0}({1}) + j;\n{2}}}\n",
+            index_type(), t_.kept, stores);
         finish(step, t_.kept_groups() * t_.chunks);
     }
 
@@ -298,8 +300,9 @@ class ReduceWriter : public ProgramWriter {
             for (const auto r : reductions)
                 if (states_[r].in_blocks()) out += fmt::format("float sum{} = 0.0f;\n", r);
         }
-        out += fmt::format("ROLL for ({0} x = begin_{1} + {0}(r_local); x < end_{1}; x += {0}({2})) {{\n",
-                           type, s, t_.reduced_threads * copies);
+        out += fmt::format(
+            "ROLL for ({0} x = begin_{1} + {0}(r_local); x < end_{1}; x += {0}({2})) {{\n", type, s,
+            t_.reduced_threads * copies);
         std::vector<Point> points;
         for (std::int64_t k = 0; k < copies; ++k) {
             Point at;
@@ -347,13 +350,12 @@ class ReduceWriter : public ProgramWriter {
         std::string& out = kernel.body;
         std::vector<std::string> values;
         for (std::size_t k = 0; k < points.size(); ++k) {
-            const std::string x = convert(value(i.a, points[k]), value_type(i.a),
-                                          st.operand_type());
+            const std::string x =
+                convert(value(i.a, points[k]), value_type(i.a), st.operand_type());
             if (i.op == Opcode::ReduceSum || i.op == Opcode::ReduceProd) {
                 // What is behind the end counts as nothing.
-                values.push_back(k == 0 ? x
-                                        : fmt::format("(in_{} ? {} : {})", k, x,
-                                                      st.parts[0].initial));
+                values.push_back(
+                    k == 0 ? x : fmt::format("(in_{} ? {} : {})", k, x, st.parts[0].initial));
                 continue;
             }
             const std::string add = st.add(part_names(r), x, fmt::format("x_{}", k));
@@ -430,8 +432,8 @@ Tiling choose(const Program& p, const Anatomy& a, const Features& f) {
     t.kept = a.rows ? p.outer() : p.inner();
     t.reduced = a.rows ? p.inner() : p.outer();
     if (a.rows) {
-        t.reduced_threads = static_cast<int>(
-            std::min<std::int64_t>(kThreads, power_above((t.reduced + 3) / 4)));
+        t.reduced_threads =
+            static_cast<int>(std::min<std::int64_t>(kThreads, power_above((t.reduced + 3) / 4)));
         t.kept_threads = kThreads / t.reduced_threads;
     } else {
         t.kept_adjacent = true;
@@ -446,8 +448,8 @@ Tiling choose(const Program& p, const Anatomy& a, const Features& f) {
     const std::int64_t groups = t.kept_groups();
     const std::int64_t least = 4 * t.reduced_threads;  // points of a chunk
     if (a.only_first_stage_is_full && groups < f.parallel_groups * 2 && t.reduced >= 4 * least) {
-        t.chunks = std::min({f.parallel_groups * 4 / groups, t.reduced / least,
-                             std::int64_t{1024}});
+        t.chunks =
+            std::min({f.parallel_groups * 4 / groups, t.reduced / least, std::int64_t{1024}});
         t.chunks = std::max<std::int64_t>(t.chunks, 1);
     }
     const std::int64_t steps = (t.chunk_length() + t.reduced_threads - 1) / t.reduced_threads;

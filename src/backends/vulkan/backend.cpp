@@ -88,7 +88,7 @@ struct Loader {
                 usable.push_back({d, std::move(c)});
         }
         const auto rank = [](const Candidate& x) {
-            return x.caps.software                                           ? 3
+            return x.caps.software                                         ? 3
                    : x.caps.type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU   ? 0
                    : x.caps.type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU ? 1
                                                                            : 2;

@@ -79,7 +79,7 @@ Capabilities read_capabilities(VkPhysicalDevice device) {
     c.max_groups_y = l.maxComputeWorkGroupCount[1];
     c.shared_bytes = static_cast<int>(l.maxComputeSharedMemorySize);
     c.nanoseconds_per_tick = l.timestampComputeAndGraphics ? l.timestampPeriod : 0;
-    c.parallel_groups = c.type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ? 512
+    c.parallel_groups = c.type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU  ? 512
                         : c.type == VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU ? 512
                                                                         : 128;
     if (l.maxComputeWorkGroupInvocations < 256 || l.maxComputeWorkGroupSize[0] < 256)

@@ -15,10 +15,10 @@ struct Capabilities {
     bool software = false;
 
     bool unified = false;  ///< tensors lie in memory that the processor reads and writes as its own
-    std::uint32_t memory_type = 0;   ///< of tensors
-    std::uint32_t upload_type = 0;   ///< host-visible, for staging towards the device
-    std::uint32_t readback_type = 0; ///< host-visible and cached, for staging back
-    std::int64_t memory_bytes = 0;   ///< of the heap that tensors are in
+    std::uint32_t memory_type = 0;    ///< of tensors
+    std::uint32_t upload_type = 0;    ///< host-visible, for staging towards the device
+    std::uint32_t readback_type = 0;  ///< host-visible and cached, for staging back
+    std::int64_t memory_bytes = 0;    ///< of the heap that tensors are in
     std::uint32_t compute_family = 0;
 
     std::int64_t max_groups_x = 65535, max_groups_y = 65535;

@@ -45,12 +45,8 @@ Context::Context(VkPhysicalDevice p, Capabilities c) : caps(std::move(c)), physi
 
 void Context::open() {
     const float priority = 1;
-    VkDeviceQueueCreateInfo q{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-                              nullptr,
-                              0,
-                              caps.compute_family,
-                              1,
-                              &priority};
+    VkDeviceQueueCreateInfo q{
+        VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, nullptr, 0, caps.compute_family, 1, &priority};
     VkPhysicalDeviceVulkan12Features f12{};
     f12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
     f12.bufferDeviceAddress = f12.timelineSemaphore = f12.storageBuffer8BitAccess = VK_TRUE;

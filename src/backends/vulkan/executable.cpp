@@ -46,8 +46,8 @@ VulkanExecutable::VulkanExecutable(Context& context, Pipelines& pipelines, const
     for (gpu::Step& s : work.steps) {
         if (s.on_cpu) {
             part.last = dispatches_.size();
-            part.fallback = std::make_unique<gpu::Fallback>(
-                plan, static_cast<std::size_t>(s.launch), s.why);
+            part.fallback =
+                std::make_unique<gpu::Fallback>(plan, static_cast<std::size_t>(s.launch), s.why);
             parts_.push_back(std::move(part));
             part = {};
             part.first = dispatches_.size();
@@ -143,8 +143,7 @@ void VulkanExecutable::record(Instance& in) {
     }
 }
 
-runtime::Memory VulkanExecutable::slot_memory(std::int32_t slot,
-                                              const runtime::Bindings& b) const {
+runtime::Memory VulkanExecutable::slot_memory(std::int32_t slot, const runtime::Bindings& b) const {
     const plan::Slot& s = slots_[static_cast<std::size_t>(slot)];
     const auto k = static_cast<std::size_t>(s.index);
     if (s.where == plan::Slot::Where::Input) return b.inputs[k];

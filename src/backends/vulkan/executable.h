@@ -26,14 +26,15 @@ class VulkanExecutable : public runtime::Executable {
     static constexpr std::size_t kInstances = 3;
 
     struct Instance {
-        std::unique_ptr<Block> table;  ///< that kernels read
+        std::unique_ptr<Block> table;    ///< that kernels read
         std::unique_ptr<Block> staging;  ///< that the processor writes, where it is another one
         std::unique_ptr<Block> error;
-        std::shared_ptr<Block> scratch;  ///< of its last run
+        std::shared_ptr<Block> scratch;         ///< of its last run
         std::vector<VkCommandBuffer> commands;  ///< one a part
         std::uint64_t submission = 0;
     };
-    /// Dispatches that go to the device in one piece, then a launch of the processor's (or the end).
+    /// Dispatches that go to the device in one piece, then a launch of the processor's (or the
+    /// end).
     struct Part {
         std::size_t first = 0, last = 0;  ///< of dispatches_
         std::unique_ptr<gpu::Fallback> fallback;

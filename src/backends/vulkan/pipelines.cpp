@@ -188,7 +188,8 @@ std::vector<VkPipeline> Pipelines::get(const std::vector<gpu::KernelSource>& ker
     std::vector<std::exception_ptr> errors(fresh.size());
     std::atomic<std::size_t> next{0};
     const auto work = [&] {
-        for (std::size_t i; (i = next.fetch_add(1)) < fresh.size();) try {
+        for (std::size_t i; (i = next.fetch_add(1)) < fresh.size();)
+            try {
                 const std::size_t k = fresh[i];
                 const auto known = spirv_.find(keys[k]);
                 if (known == spirv_.end()) compiled[i] = compile_glsl(texts[k]);

@@ -41,7 +41,7 @@ class Pipelines {
     std::mutex mutex_;
     std::unordered_map<Key, VkPipeline, Hash> pipelines_;
     std::unordered_map<Key, std::vector<std::uint32_t>, Hash> spirv_;  // what the file holds
-    std::filesystem::path spirv_file_, cache_file_;  // empty: nothing is kept
+    std::filesystem::path spirv_file_, cache_file_;                    // empty: nothing is kept
 };
 
 }  // namespace pippin::vulkan
