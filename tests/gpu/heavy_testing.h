@@ -6,34 +6,45 @@
 
 namespace pippin::gpu_test {
 
-/// Runs a trial's launch as a plan of its own, over results that were garbage before.
-inline heavy_test::Data run_trial(heavy_test::Trial& t) {
-    plan::Plan p;
+/// A trial's launch as a plan of its own; the last buffer is the result's, garbage so far.
+struct TrialPlan {
+    plan::Plan plan;
+    std::vector<programs::Buffer> buffers;
+    heavy_test::Data output;  ///< to copy the result into
+};
+inline TrialPlan trial_plan(const heavy_test::Trial& t) {
+    TrialPlan r;
     plan::Launch launch;
     launch.name = t.op->name;
     launch.heavy = std::make_unique<plan::HeavyLaunch>(t.launch());
     plan::HeavyLaunch& h = *launch.heavy;
-    heavy_test::Data out(h.output.dtype, h.output.shape, t.order);
-    std::vector<programs::Buffer> buffers;
+    r.output = heavy_test::Data(h.output.dtype, h.output.shape, t.order);
     const auto add = [&](const heavy_test::Data& d, plan::Operand& o, bool garbage) {
-        o.slot = static_cast<std::int32_t>(buffers.size());
+        o.slot = static_cast<std::int32_t>(r.buffers.size());
         const std::size_t bytes = d.memory.size() * 8;
-        p.slots.push_back({plan::Slot::Where::Input, o.slot, 0, static_cast<std::int64_t>(bytes)});
+        r.plan.slots.push_back(
+            {plan::Slot::Where::Input, o.slot, 0, static_cast<std::int64_t>(bytes)});
         programs::Buffer b(bytes, std::byte{0xff});
         if (!garbage && bytes) std::memcpy(b.data(), d.bytes(), bytes);
-        buffers.push_back(std::move(b));
+        r.buffers.push_back(std::move(b));
     };
     std::size_t k = 0;
     for (const auto& d : t.inputs)
         add(d, h.operands[k++], false);
     if (t.bias) add(*t.bias, h.operands[k++], false);
     if (t.residual) add(*t.residual, h.operands[k++], false);
-    add(out, h.output, true);
-    p.num_inputs = static_cast<std::int64_t>(buffers.size());
-    p.launches.push_back(std::move(launch));
-    run_plan(p, buffers, {});
-    if (!out.memory.empty()) std::memcpy(out.bytes(), buffers.back().data(), out.memory.size() * 8);
-    return out;
+    add(r.output, h.output, true);
+    r.plan.num_inputs = static_cast<std::int64_t>(r.buffers.size());
+    r.plan.launches.push_back(std::move(launch));
+    return r;
+}
+
+inline heavy_test::Data run_trial(heavy_test::Trial& t) {
+    TrialPlan p = trial_plan(t);
+    run_plan(p.plan, p.buffers, {});
+    if (!p.output.memory.empty())
+        std::memcpy(p.output.bytes(), p.buffers.back().data(), p.output.memory.size() * 8);
+    return std::move(p.output);
 }
 
 /// Trials run on the GPU while this lives.

@@ -52,8 +52,11 @@ extern const char* const kMathSource;
 /// GLSL for Vulkan: a compute shader whose push constant is the address of the arguments.
 std::string render_glsl(const KernelSource& kernel);
 
-/// C++: a function `extern "C" void <name>(std::uint64_t const* args)` over the runner of
-/// tests/gpu, which gives each thread of a group a fiber.
-std::string render_cpp(const KernelSource& kernel);
+/// Plain C++, which needs a few lines of its own: that is all a further language takes.
+/// cpp_prelude() comes first, once; a kernel becomes `void <name>::body()`, one thread of one
+/// group, over variables lane, group and arguments that whoever runs it sets, and a function
+/// yield() for barriers.
+std::string cpp_prelude();
+std::string render_cpp(const KernelSource& kernel, const std::string& name);
 
 }  // namespace pippin::gpu

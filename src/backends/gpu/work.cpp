@@ -1,5 +1,7 @@
 #include "backends/gpu/work.h"
 
+#include <bit>
+
 #include "pippin/error.h"
 
 namespace pippin::gpu {
@@ -11,6 +13,11 @@ std::int32_t Work::add(KernelSource kernel) {
             return static_cast<std::int32_t>(k);
     kernels.push_back(std::move(kernel));
     return static_cast<std::int32_t>(kernels.size() - 1);
+}
+
+std::uint64_t scalar_bits(std::uint64_t argument, DType t) {
+    if (t != DType::Float32) return argument;
+    return std::bit_cast<std::uint32_t>(static_cast<float>(std::bit_cast<double>(argument)));
 }
 
 Work make_work(const plan::Plan& plan, const Features& features) {

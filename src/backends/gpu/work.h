@@ -48,6 +48,9 @@ struct Dispatch {
     std::vector<Arg> args;  ///< args[0] is the number of groups
 };
 
+/// A run-time argument (the bits of a double, or a 64-bit word) as kernels get it.
+std::uint64_t scalar_bits(std::uint64_t argument, DType dtype);
+
 /// The error record: words of 32 bits. A kernel that meets a bad index claims it and says which.
 /// {claimed, number of the check, index low, index high}
 inline constexpr int kErrorBytes = 64;

@@ -1,7 +1,6 @@
 #include "backends/vulkan/executable.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -16,6 +15,8 @@ class Flight : public runtime::Completion {
         : executable_(e), instance_(i), submission_(submission) {}
     void wait() override {
         executable_.context_.wait(submission_);
+        for (auto& s : instance_.stopwatches)
+            s->collect();
         executable_.raise_if_bad(instance_);
     }
 
@@ -54,7 +55,13 @@ VulkanExecutable::VulkanExecutable(Context& context, Pipelines& pipelines, const
             continue;
         }
         for (gpu::Dispatch& d : s.dispatches)
-            if (d.groups > 0) dispatches_.push_back(std::move(d));
+            if (d.groups > 0) {
+                if (profiling())
+                    names_.push_back(fmt::format(
+                        "{} [{}] {}", work.kernels[static_cast<std::size_t>(d.kernel)].name,
+                        d.groups, plan.launches[static_cast<std::size_t>(s.launch)].name));
+                dispatches_.push_back(std::move(d));
+            }
     }
     part.last = dispatches_.size();
     parts_.push_back(std::move(part));
@@ -117,6 +124,12 @@ void VulkanExecutable::record(Instance& in) {
         barrier(VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
                 VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_MEMORY_READ_BIT,
                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, all);
+        Stopwatch* watch = nullptr;
+        if (profiling() && c.nanoseconds_per_tick > 0) {
+            in.stopwatches.push_back(std::make_unique<Stopwatch>(context_, part.last - part.first));
+            watch = in.stopwatches.back().get();
+            watch->start(commands);
+        }
         for (std::size_t d = part.first; d < part.last; ++d) {
             const gpu::Dispatch& dispatch = dispatches_[d];
             if (d > part.first)
@@ -135,6 +148,7 @@ void VulkanExecutable::record(Instance& in) {
                 throw DeviceError("gpu: a kernel has more groups than the device takes");
             vkCmdDispatch(commands, static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y),
                           1);
+            if (watch) watch->lap(commands, names_[d]);
         }
         barrier(VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
                 VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
@@ -153,21 +167,6 @@ runtime::Memory VulkanExecutable::slot_memory(std::int32_t slot, const runtime::
     if (m.host) m.host = static_cast<char*>(m.host) + s.offset;
     return m;
 }
-
-namespace {
-
-std::uint64_t scalar_bits(std::uint64_t argument, DType t) {
-    // Run-time arguments are the bits of doubles (or 64-bit words, where a kernel wants them so).
-    const double x = std::bit_cast<double>(argument);
-    switch (t) {
-        case DType::Float32:
-            return std::bit_cast<std::uint32_t>(static_cast<float>(x));
-        default:
-            return argument;
-    }
-}
-
-}  // namespace
 
 void VulkanExecutable::fill(Instance& in, const runtime::Bindings& b, std::uint64_t scratch) {
     auto* table =
@@ -188,7 +187,7 @@ void VulkanExecutable::fill(Instance& in, const runtime::Bindings& b, std::uint6
                     v += scratch;
                     break;
                 case gpu::Arg::Kind::Scalar:
-                    v = scalar_bits(b.scalars[static_cast<std::size_t>(a.index)], a.dtype);
+                    v = gpu::scalar_bits(b.scalars[static_cast<std::size_t>(a.index)], a.dtype);
                     break;
                 case gpu::Arg::Kind::Error:
                     v = in.error->chunk->address;

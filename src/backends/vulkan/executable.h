@@ -8,6 +8,7 @@
 #include "backends/gpu/work.h"
 #include "backends/vulkan/context.h"
 #include "backends/vulkan/pipelines.h"
+#include "backends/vulkan/profile.h"
 #include "runtime/backend.h"
 
 namespace pippin::vulkan {
@@ -29,8 +30,9 @@ class VulkanExecutable : public runtime::Executable {
         std::unique_ptr<Block> table;    ///< that kernels read
         std::unique_ptr<Block> staging;  ///< that the processor writes, where it is another one
         std::unique_ptr<Block> error;
-        std::shared_ptr<Block> scratch;         ///< of its last run
-        std::vector<VkCommandBuffer> commands;  ///< one a part
+        std::shared_ptr<Block> scratch;                       ///< of its last run
+        std::vector<VkCommandBuffer> commands;                ///< one a part
+        std::vector<std::unique_ptr<Stopwatch>> stopwatches;  ///< one a part, when profiling
         std::uint64_t submission = 0;
     };
     /// Dispatches that go to the device in one piece, then a launch of the processor's (or the
@@ -53,6 +55,7 @@ class VulkanExecutable : public runtime::Executable {
     std::vector<gpu::Dispatch> dispatches_;
     std::vector<std::int64_t> tables_;  ///< where each dispatch's arguments begin, in bytes
     std::vector<VkPipeline> kernels_;
+    std::vector<std::string> names_;  ///< of the dispatches, for profiles
     std::vector<gpu::Check> checks_;
     std::vector<Part> parts_;
     std::int64_t scratch_bytes_ = 0;

@@ -1,0 +1,71 @@
+#include "backends/gpu/kernel.h"
+
+namespace pippin::gpu {
+
+std::string cpp_prelude() {
+    std::string text = R"(
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+using uint = std::uint32_t;
+using I64 = std::int64_t;
+using PTR = std::uint64_t;
+struct F4 {
+    float x, y, z, w;
+};
+
+extern uint lane, group;
+extern const std::uint64_t* arguments;
+void yield();
+
+#define MAKE_F4(a, b, c, d) (F4{a, b, c, d})
+#define LANE lane
+#define GROUP group
+#define AS_FLOAT(x) std::bit_cast<float>(std::uint32_t(x))
+#define AS_UINT(x) std::bit_cast<std::uint32_t>(float(x))
+#define FMA(a, b, c) ((a) * (b) + (c))
+#define EXACT
+#define ROUND_EVEN(x) std::nearbyint(x)
+#define I64_BITS(hi, lo) (I64(std::uint64_t(hi) << 32 | std::uint64_t(lo)))
+#define BARRIER() yield()
+#define UNROLL
+#define ROLL
+#define ARG(i) I64(arguments[i])
+#define ADDRESS(i) PTR(arguments[i])
+#define MULHI(a, b) uint(std::uint64_t(a) * std::uint64_t(b) >> 32)
+#define ATOMIC_CLAIM(p) (std::exchange(*reinterpret_cast<uint*>(p), 1u) == 0u)
+#define MEMORY(type, p, i) (reinterpret_cast<type*>(p)[i])
+#define floor(x) std::floor(x)
+#define ceil(x) std::ceil(x)
+#define sqrt(x) std::sqrt(x)
+)";
+    const auto element = [&](const std::string& name, const std::string& memory,
+                             const std::string& value) {
+        text += "#define LD_" + name + "(p, i) " + value + "(MEMORY(" + memory + ", p, i))\n";
+        text +=
+            "#define ST_" + name + "(p, i, x) (MEMORY(" + memory + ", p, i) = " + memory + "(x))\n";
+    };
+    element("U8", "std::uint8_t", "uint");
+    element("U16", "std::uint16_t", "uint");
+    element("U32", "uint", "uint");
+    element("I32", "int", "int");
+    element("I64", "I64", "I64");
+    element("F32", "float", "float");
+    element("F4", "F4", "F4");
+    text += "#include <utility>\nnamespace {\n";
+    return text + kMathSource + "}\n";
+}
+
+std::string render_cpp(const KernelSource& k, const std::string& name) {
+    std::string text = "namespace " + name + " {\n#undef THREADS\n#define THREADS " +
+                       std::to_string(k.threads) + "u\n";
+    for (const Shared& s : k.shared)
+        text += "static " + s.type + " " + s.name + "[" + std::to_string(s.count) + "];\n";
+    text += k.functions;
+    text += "void body() {\nif (GROUP >= uint(ARG(0))) return;\n" + k.body + "}\n}\n";
+    return text;
+}
+
+}  // namespace pippin::gpu

@@ -1,0 +1,94 @@
+#include "backends/vulkan/profile.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+#include <fmt/format.h>
+
+namespace pippin::vulkan {
+namespace {
+
+class Totals {
+  public:
+    ~Totals() {
+        std::vector<std::pair<std::string, Sum>> rows(sums_.begin(), sums_.end());
+        std::sort(rows.begin(), rows.end(),
+                  [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
+        double all = 0;
+        for (const auto& [name, s] : rows)
+            all += s.ns;
+        fmt::print(stderr, "device time by dispatch, {:.3f} ms in all:\n", all / 1e6);
+        for (const auto& [name, s] : rows)
+            fmt::print(stderr, "{:10.3f} ms {:5.1f} % {:7} x {:9.2f} us  {}\n", s.ns / 1e6,
+                       100 * s.ns / std::max(all, 1.0), s.count, s.ns / 1e3 / double(s.count),
+                       name);
+    }
+    void add(const std::string& name, double ns) {
+        std::lock_guard lock(mutex_);
+        Sum& s = sums_[name];
+        s.ns += ns;
+        ++s.count;
+    }
+
+  private:
+    struct Sum {
+        double ns = 0;
+        std::int64_t count = 0;
+    };
+    std::mutex mutex_;
+    std::map<std::string, Sum> sums_;
+};
+
+Totals& totals() {
+    static Totals t;
+    return t;
+}
+
+}  // namespace
+
+bool profiling() {
+    static const bool on = [] {
+        const char* text = std::getenv("PIPPIN_GPU_PROFILE");
+        return text && *text && *text != '0';
+    }();
+    return on;
+}
+
+Stopwatch::Stopwatch(Context& context, std::size_t dispatches)
+    : context_(context), size_(static_cast<std::uint32_t>(dispatches + 1)) {
+    totals();
+    VkQueryPoolCreateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
+    info.queryType = VK_QUERY_TYPE_TIMESTAMP;
+    info.queryCount = size_;
+    check(vkCreateQueryPool(context_.device, &info, nullptr, &pool_), "creating timestamps");
+}
+
+Stopwatch::~Stopwatch() { vkDestroyQueryPool(context_.device, pool_, nullptr); }
+
+void Stopwatch::start(VkCommandBuffer commands) {
+    vkCmdResetQueryPool(commands, pool_, 0, size_);
+    vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool_, 0);
+}
+
+void Stopwatch::lap(VkCommandBuffer commands, std::string name) {
+    names_.push_back(std::move(name));
+    vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool_,
+                        static_cast<std::uint32_t>(names_.size()));
+}
+
+void Stopwatch::collect() {
+    std::vector<std::uint64_t> ticks(names_.size() + 1);
+    if (vkGetQueryPoolResults(context_.device, pool_, 0, static_cast<std::uint32_t>(ticks.size()),
+                              8 * ticks.size(), ticks.data(), 8,
+                              VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT) != VK_SUCCESS)
+        return;
+    for (std::size_t k = 0; k < names_.size(); ++k)
+        totals().add(names_[k],
+                     double(ticks[k + 1] - ticks[k]) * context_.caps.nanoseconds_per_tick);
+}
+
+}  // namespace pippin::vulkan
