@@ -55,8 +55,7 @@ void matmul_speed(std::int64_t n, bool transposed) {
     report(fmt::format("matmul {}{}", n, transposed ? " transposed" : ""),
            2 * std::pow(double(n), 3) / t / 1e12, "TFLOP/s");
     // A few elements against sums in double.
-    const auto x = a.to_vector<float>(), y = b.to_vector<float>(),
-               z = c.to_vector<float>();
+    const auto x = a.to_vector<float>(), y = b.to_vector<float>(), z = c.to_vector<float>();
     double worst = 0;
     for (std::int64_t k = 0; k < 20; ++k) {
         const std::int64_t i = (k * 7919) % n, j = (k * 104729) % n;
