@@ -1,35 +1,47 @@
-// ResNet-18 to ResNet-152.
+// ResNet-18 to ResNet-152, and the variant D.
 #include <fmt/format.h>
 
-#include "pippin/models.h"
+#include "layers.h"
 
 namespace pippin::models {
 namespace {
 
-std::shared_ptr<nn::Conv2d> conv(std::int64_t in, std::int64_t out, std::int64_t kernel,
-                                 std::int64_t stride) {
-    auto layer = nn::make<nn::Conv2d>(
-        in, out, {.kernel = kernel, .stride = stride, .padding = kernel / 2, .bias = false});
-    nn::init::kaiming_normal_(layer->weight, 0, nn::init::Fan::Out);
-    return layer;
+using Variant = ResNet::Variant;
+
+// The way around a block: the input itself, or a 1x1 convolution where the shape changes. D
+// averages what the stride would skip.
+std::shared_ptr<nn::Sequential> shortcut(std::int64_t in, std::int64_t out, std::int64_t stride,
+                                         Variant variant) {
+    if (in == out && stride == 1) return nullptr;
+    if (variant == Variant::Plain)
+        return nn::sequential(conv(in, out, 1, stride), nn::make<nn::BatchNorm2d>(out));
+    const nn::ModulePtr pool =
+        stride == 1 ? nn::ModulePtr(nn::make<nn::Identity>())
+                    : nn::ModulePtr(nn::make<nn::AvgPool2d>(2, stride, 0, true, false));
+    return nn::sequential(pool, conv(in, out, 1, 1), nn::make<nn::BatchNorm2d>(out));
 }
 
-// The way around a block: the input itself, or a 1x1 convolution where the shape changes.
-std::shared_ptr<nn::Sequential> shortcut(std::int64_t in, std::int64_t out, std::int64_t stride) {
-    if (in == out && stride == 1) return nullptr;
-    return nn::sequential(conv(in, out, 1, stride), nn::make<nn::BatchNorm2d>(out));
+// The first convolution, up to its batch norm.
+nn::ModulePtr stem(std::int64_t width, Variant variant) {
+    if (variant == Variant::Plain) return conv(3, width, 7, 2);
+    const std::int64_t half = width / 2;
+    return nn::sequential(conv(3, half, 3, 2), nn::make<nn::BatchNorm2d>(half),
+                          nn::make<nn::ReLU>(), conv(half, half, 3, 1),
+                          nn::make<nn::BatchNorm2d>(half), nn::make<nn::ReLU>(),
+                          conv(half, width, 3, 1));
 }
 
 class BasicBlock : public nn::Module {
   public:
-    BasicBlock(std::int64_t in, std::int64_t width, std::int64_t stride)
+    BasicBlock(std::int64_t in, std::int64_t width, std::int64_t stride, Variant variant)
         : conv1_(register_module("conv1", conv(in, width, 3, stride))),
           bn1_(register_module("bn1", nn::make<nn::BatchNorm2d>(width))),
           relu_(register_module("relu", nn::make<nn::ReLU>())),
           conv2_(register_module("conv2", conv(width, width, 3, 1))),
           bn2_(register_module("bn2", nn::make<nn::BatchNorm2d>(width))),
-          downsample_(shortcut(in, width, stride)) {
+          downsample_(shortcut(in, width, stride, variant)) {
         if (downsample_) register_module("downsample", downsample_);
+        if (variant == Variant::D) nn::init::constant_(bn2_->weight, 0);
     }
     Tensor forward(const Tensor& x) override {
         Tensor y = (*relu_)((*bn1_)((*conv1_)(x)));
@@ -51,7 +63,7 @@ class Bottleneck : public nn::Module {
   public:
     static constexpr std::int64_t kExpansion = 4;
 
-    Bottleneck(std::int64_t in, std::int64_t width, std::int64_t stride)
+    Bottleneck(std::int64_t in, std::int64_t width, std::int64_t stride, Variant variant)
         : conv1_(register_module("conv1", conv(in, width, 1, 1))),
           bn1_(register_module("bn1", nn::make<nn::BatchNorm2d>(width))),
           conv2_(register_module("conv2", conv(width, width, 3, stride))),
@@ -59,8 +71,9 @@ class Bottleneck : public nn::Module {
           conv3_(register_module("conv3", conv(width, width * kExpansion, 1, 1))),
           bn3_(register_module("bn3", nn::make<nn::BatchNorm2d>(width * kExpansion))),
           relu_(register_module("relu", nn::make<nn::ReLU>())),
-          downsample_(shortcut(in, width * kExpansion, stride)) {
+          downsample_(shortcut(in, width * kExpansion, stride, variant)) {
         if (downsample_) register_module("downsample", downsample_);
+        if (variant == Variant::D) nn::init::constant_(bn3_->weight, 0);
     }
     Tensor forward(const Tensor& x) override {
         Tensor y = (*relu_)((*bn1_)((*conv1_)(x)));
@@ -84,34 +97,38 @@ class Bottleneck : public nn::Module {
 }  // namespace
 
 std::shared_ptr<nn::Sequential> ResNet::stage(Block block, std::int64_t width, std::int64_t blocks,
-                                              std::int64_t stride) {
+                                              std::int64_t stride, Variant variant) {
     auto layers = nn::make<nn::Sequential>();
     for (std::int64_t i = 0; i < blocks; ++i) {
         const std::int64_t s =
             i == 0 ? stride : 1;  // only the first block of a stage halves the image
         if (block == Block::Basic) {
-            layers->append(nn::make<BasicBlock>(channels_, width, s));
+            layers->append(nn::make<BasicBlock>(channels_, width, s, variant));
             channels_ = width;
         } else {
-            layers->append(nn::make<Bottleneck>(channels_, width, s));
+            layers->append(nn::make<Bottleneck>(channels_, width, s, variant));
             channels_ = width * Bottleneck::kExpansion;
         }
     }
     return layers;
 }
 
-ResNet::ResNet(Block block, const std::vector<std::int64_t>& layers, std::int64_t num_classes) {
+ResNet::ResNet(Block block, const std::vector<std::int64_t>& layers, std::int64_t num_classes,
+               Variant variant, std::int64_t width)
+    : channels_(width) {
     if (layers.size() != 4)
         throw ValueError(fmt::format("ResNet: expected the number of blocks of 4 stages, got {}",
                                      layers.size()));
-    conv1_ = register_module("conv1", conv(3, 64, 7, 2));
-    bn1_ = register_module("bn1", nn::make<nn::BatchNorm2d>(64));
+    if (width < 2 || width % 2)
+        throw ValueError(fmt::format("ResNet: width must be even and positive, got {}", width));
+    conv1_ = register_module("conv1", stem(width, variant));
+    bn1_ = register_module("bn1", nn::make<nn::BatchNorm2d>(width));
     relu_ = register_module("relu", nn::make<nn::ReLU>());
     maxpool_ = register_module("maxpool", nn::make<nn::MaxPool2d>(3, 2, 1));
     for (std::size_t i = 0; i < 4; ++i) {
-        const std::int64_t width = std::int64_t{64} << i, stride = i == 0 ? 1 : 2;
-        stages_[i] =
-            register_module(fmt::format("layer{}", i + 1), stage(block, width, layers[i], stride));
+        const std::int64_t stride = i == 0 ? 1 : 2;
+        stages_[i] = register_module(fmt::format("layer{}", i + 1),
+                                     stage(block, width << i, layers[i], stride, variant));
     }
     avgpool_ = register_module("avgpool", nn::make<nn::AdaptiveAvgPool2d>(1));
     fc = register_module("fc", nn::make<nn::Linear>(channels_, num_classes));
@@ -138,6 +155,10 @@ std::shared_ptr<ResNet> resnet101(std::int64_t n) {
 }
 std::shared_ptr<ResNet> resnet152(std::int64_t n) {
     return nn::make<ResNet>(ResNet::Block::Bottleneck, std::vector<std::int64_t>{3, 8, 36, 3}, n);
+}
+std::shared_ptr<ResNet> resnet50d(std::int64_t n) {
+    return nn::make<ResNet>(ResNet::Block::Bottleneck, std::vector<std::int64_t>{3, 4, 6, 3}, n,
+                            ResNet::Variant::D);
 }
 
 }  // namespace pippin::models

@@ -1,9 +1,7 @@
-// Names, shapes and counts of the networks' parameters, and that they run and learn.
+// How the networks start, that they run and learn, and what they refuse.
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include "pippin/models.h"
 #include "pippin/optim.h"
@@ -12,41 +10,8 @@
 namespace pippin {
 namespace {
 
-// Lines "name extent extent ...", as torchvision's state_dict has them.
-std::vector<std::pair<std::string, Shape>> torchvisions(const std::string& model) {
-    std::ifstream in(PIPPIN_SOURCE_DIR "/tests/models/" + model + "_names.txt");
-    std::vector<std::pair<std::string, Shape>> out;
-    for (std::string line; std::getline(in, line);) {
-        std::istringstream words(line);
-        auto& [name, shape] = out.emplace_back();
-        words >> name;
-        for (std::int64_t extent; words >> extent;)
-            shape.push_back(extent);
-    }
-    return out;
-}
-
-TEST(Models, ParameterCounts) {
-    EXPECT_EQ(models::create("lenet5", 10)->num_parameters(), 61706);
-    EXPECT_EQ(models::create("resnet18", 1000)->num_parameters(), 11689512);
-    EXPECT_EQ(models::create("resnet34", 1000)->num_parameters(), 21797672);
-    EXPECT_EQ(models::create("resnet50", 1000)->num_parameters(), 25557032);
-    EXPECT_EQ(models::create("resnet101", 1000)->num_parameters(), 44549160);
-    EXPECT_EQ(models::create("resnet152", 1000)->num_parameters(), 60192808);
+TEST(Models, ClassesChangeTheLastLayerAlone) {
     EXPECT_EQ(models::create("resnet50", 37)->num_parameters(), 25557032 - 963 * 2049);
-}
-
-TEST(Models, NamesAndShapesAreTorchvisions) {
-    for (const std::string model : {"resnet18", "resnet50"}) {
-        const auto want = torchvisions(model);
-        ASSERT_GT(want.size(), 100u);
-        const auto got = models::create(model, 1000)->state_dict();
-        ASSERT_EQ(got.size(), want.size()) << model;
-        for (std::size_t i = 0; i < want.size(); ++i) {
-            EXPECT_EQ(got[i].first, want[i].first);
-            EXPECT_EQ(got[i].second.shape(), want[i].second) << got[i].first;
-        }
-    }
 }
 
 TEST(Models, LeNetNames) {
@@ -77,12 +42,10 @@ TEST(Models, UnknownNameListsTheKnownOnes) {
     } catch (const ValueError& e) {
         const std::string what = e.what();
         EXPECT_NE(what.find("resnet19"), std::string::npos);
-        EXPECT_NE(what.find("lenet5, resnet18, resnet34, resnet50, resnet101, resnet152"),
-                  std::string::npos)
-            << what;
+        EXPECT_NE(what.find("lenet5, alexnet, vgg11"), std::string::npos) << what;
     }
     EXPECT_THROW(models::create("resnet18", 0), ValueError);
-    EXPECT_EQ(models::names().size(), 6u);
+    EXPECT_THROW(models::info("resnet"), ValueError);
 }
 
 TEST(Models, LeNetLearns) {

@@ -7,25 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "common/generate.h"
 #include "pippin/io.h"
 #include "pippin/ops.h"
 
 namespace pippin::test {
 
-using Json = nlohmann::json;
-
-/// The dtype that PyTorch and Pippin call by this name; throws for an unknown one.
-DType dtype_named(const std::string& name);
 /// A JSON number, or "nan", "inf", "-inf".
 double number(const Json& j);
-/// A hash of 0 .. count - 1 under a seed.
-std::vector<std::uint32_t> hash32(std::int64_t count, std::uint32_t seed);
-/// The script's `generate`: offset + scale * u with u one of 2^bits steps of [-1, 1), bit for bit.
-Tensor generate(const Shape& shape, std::uint32_t seed, int bits = 24, double scale = 1,
-                double offset = 0, DType dtype = float32);
-/// generate() with its arguments in JSON.
-Tensor generate(const Json& spec);
-
 /// One file with its cases.
 class Fixture {
   public:

@@ -23,9 +23,7 @@ constexpr double kLossTolerance = 1e-4, kParameterTolerance = 1e-3, kChangeToler
 std::pair<Tensor, Tensor> batch_of(const Json& image, std::uint32_t number) {
     const auto c = image[0].get<std::int64_t>(), h = image[1].get<std::int64_t>(),
                w = image[2].get<std::int64_t>();
-    const Tensor coarse = generate({kBatch, c, 4, 1, 4, 1}, 5000 + number);
-    const Tensor x = expand(coarse, {kBatch, c, 4, h / 4, 4, w / 4}).reshape({kBatch, c, h, w}) +
-                     generate({kBatch, c, h, w}, 5500 + number, 24, 0.25);
+    const Tensor x = patchy_images({kBatch, c, h, w}, number);
     std::vector<std::int64_t> classes;
     for (const std::uint32_t v : hash32(kBatch, 6000 + number))
         classes.push_back(v % kClasses);
