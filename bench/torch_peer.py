@@ -1,7 +1,9 @@
 """The PyTorch side of `pippin bench --compare torch`: one measurement, as one line of JSON.
 
-Takes the case as JSON ({"model", "mode", "precision", "batch", "seconds", "threads"}), runs the same
-training step or evaluation in contiguous and channels-last layout and prints the better one."""
+Takes the case as JSON ({"model", "mode", "precision", "batch", "seconds", "threads",
+"input", "vocabulary", "num_classes"}), runs the same training step or evaluation in contiguous and, for
+images, channels-last layout and prints the better one. Networks come from torchvision, timm
+(resnet50d, convmixer_768_32) and transformers (bert_base, minilm)."""
 import contextlib
 import json
 import resource
@@ -23,17 +25,47 @@ def lenet5():
         nn.Linear(84, 10))
 
 
+def bert(**sizes):
+    import transformers
+    config = transformers.BertConfig(num_labels=case["num_classes"], vocab_size=case["vocabulary"], **sizes)
+    model = transformers.BertForSequenceClassification(config)
+
+    class Logits(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, ids):
+            return self.model(input_ids=ids).logits
+
+    return Logits()
+
+
 def make():
-    if case["model"] == "lenet5":
-        return lenet5(), torch.randn(case["batch"], 1, 28, 28), 10
-    import torchvision
-    return torchvision.models.get_model(case["model"]), torch.randn(case["batch"], 3, 224, 224), 1000
+    name, shape = case["model"], [case["batch"]] + case["input"]
+    if case["vocabulary"]:
+        x = torch.randint(0, case["vocabulary"], shape)
+    else:
+        x = torch.randn(shape)
+    if name == "lenet5":
+        model = lenet5()
+    elif name == "bert_base":
+        model = bert()
+    elif name == "minilm":
+        model = bert(hidden_size=384, num_hidden_layers=6, intermediate_size=1536)
+    elif name in ("resnet50d", "convmixer_768_32"):
+        import timm
+        model = timm.create_model(name)
+    else:
+        import torchvision
+        model = torchvision.models.get_model(name)
+    return model, x
 
 
 def measure(channels_last):
     torch.manual_seed(0)
-    model, x, classes = make()
-    y = torch.randint(0, classes, (case["batch"],))
+    model, x = make()
+    y = torch.randint(0, case["num_classes"], (case["batch"],))
     training = case["mode"] == "train"
     model.train(training)
     if channels_last:
@@ -66,10 +98,10 @@ def measure(channels_last):
 
 
 peaks, results = [], []
-for layout in (False, True):
+for layout in (False, True) if len(case["input"]) == 3 else (False,):
     results.append(measure(layout))
     peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 best = max(results)
 # The peak only ever grows: the first layout's is one layout's own.
 print(json.dumps({"samples_per_s": best[0], "first_step_s": results[0][1], "peak_bytes": peaks[0],
-                  "contiguous": results[0][0], "channels_last": results[1][0]}))
+                  "layouts": [r[0] for r in results]}))

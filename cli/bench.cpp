@@ -2,13 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "bench_case.h"
+#include "bench_report.h"
 #include "commands.h"
+#include "model_cost.h"
 #include "pippin/device.h"
 #include "pippin/error.h"
 #include "pippin/models.h"
@@ -20,27 +23,23 @@ namespace {
 using nlohmann::json;
 
 struct Args {
-    std::vector<std::string> models{"lenet5", "resnet18"}, modes{"train", "eval"};
-    std::string precision = "fp32", json_file, compare, python = "python3", one;
+    std::vector<std::string> models, modes{"train", "eval"};  // no models: all
+    std::string precision = "fp32", json_file, markdown_file, plot_file, compare,
+                python = "python3", one;
     std::int64_t batch = 0;  // 0: the model's own
-    double seconds = 3;
+    double seconds = 3, budget = 0.5;
     int rounds = 3;
 };
 
-// The batch sizes of the published measurements, smaller where a processor would take minutes.
-std::int64_t usual_batch(const std::string& model) { return model == "lenet5" ? 64 : 16; }
-
-double median(std::vector<double> v) {
-    std::sort(v.begin(), v.end());
-    return v.empty() ? 0 : v[v.size() / 2];
+// The batch size of the published measurements, halved until a training step is within the budget.
+std::int64_t batch_within(double budget, const models::Info& info, std::int64_t multiply_adds) {
+    // Backward costs twice as much as forward; a multiply-add is two operations.
+    const double sample = 3 * 2 * static_cast<double>(multiply_adds);
+    std::int64_t batch = info.batch;
+    while (batch > 1 && sample * static_cast<double>(batch) > budget * 1e12)
+        batch /= 2;
+    return batch;
 }
-
-struct Row {
-    BenchCase c;
-    std::vector<double> rates, peer_rates;
-    double first_step_s = 0;
-    std::int64_t peak_bytes = 0, launches = 0, peer_peak_bytes = 0;
-};
 
 // The PyTorch side, in the source tree or where it was installed.
 std::string peer_script() {
@@ -70,33 +69,28 @@ json measure_peer(const Args& a, const BenchCase& c) {
     return parsed(output_of({a.python, peer_script(), to_json(c).dump()}), "bench/torch_peer.py");
 }
 
-void print_row(const Row& r, bool compared) {
-    const double rate = median(r.rates);
-    fmt::print("{:10} {:5} {:9} {:5}  {:>10.1f}  {:>8.2f} s  {:>8.1f} MiB  {:>5}", r.c.model,
-               r.c.mode, r.c.precision, r.c.batch, rate, r.first_step_s,
-               double(r.peak_bytes) / (1 << 20), r.launches);
-    if (compared)
-        fmt::print("  {:>10.1f}  {:>8.1f} MiB  {:>5.2f}x", median(r.peer_rates),
-                   double(r.peer_peak_bytes) / (1 << 20), rate / median(r.peer_rates));
-    fmt::print("\n");
+void write_file(const std::string& path, const std::string& text) {
+    std::ofstream out(path);
+    out << text;
+    if (!out.flush()) throw FileError("cannot write " + path);
 }
 
-json row_json(const Row& r, bool compared) {
-    json j{{"model", r.c.model},
-           {"device", default_device().str()},
-           {"mode", r.c.mode},
-           {"precision", r.c.precision},
-           {"batch", r.c.batch},
-           {"samples_per_s", median(r.rates)},
-           {"first_step_s", r.first_step_s},
-           {"peak_bytes", r.peak_bytes},
-           {"launches", r.launches}};
-    if (compared) {
-        j["peer_samples_per_s"] = median(r.peer_rates);
-        j["peer_peak_bytes"] = r.peer_peak_bytes;
-        j["ratio"] = median(r.rates) / median(r.peer_rates);
-    }
-    return j;
+// What a reader types to have the same measurements, without this machine's paths.
+std::string command_line(const Args& a) {
+    std::string out = "pippin bench";
+    if (!a.compare.empty()) out += " --compare " + a.compare;
+    std::string names;
+    for (const auto& model : a.models)
+        names += (names.empty() ? "" : ",") + model;
+    if (!names.empty()) out += " --models " + names;
+    if (a.batch) out += fmt::format(" --batch_size {}", a.batch);
+    out += fmt::format(" --precision {} --budget {:g} --seconds {:g} --rounds {}", a.precision,
+                       a.budget, a.seconds, a.rounds);
+    if (!a.markdown_file.empty())
+        out += " --markdown " + std::filesystem::path(a.markdown_file).filename().string();
+    if (!a.plot_file.empty())
+        out += " --plot " + std::filesystem::path(a.plot_file).filename().string();
+    return out;
 }
 
 int run(const Args& a) {
@@ -110,20 +104,21 @@ int run(const Args& a) {
         lines.open(a.json_file);
         if (!lines) throw FileError(fmt::format("cannot write {}", a.json_file));
     }
-    const auto known = models::names();
+    std::vector<models::Info> infos;
     for (const auto& model : a.models)
-        if (std::find(known.begin(), known.end(), model) == known.end())
-            models::create(model, 10);  // raises, naming those that there are
-    fmt::print("{} on {}\n", default_device().str(), default_device().description());
-    fmt::print("{:10} {:5} {:9} {:>5}  {:>10}  {:>10}  {:>12}  {:>5}", "model", "mode", "precision",
-               "batch", "samples/s", "first step", "peak memory", "runs");
-    if (compared) fmt::print("  {:>10}  {:>12}  {:>6}", "PyTorch", "its peak", "ratio");
-    fmt::print("\n");
-    for (const auto& model : a.models)
+        infos.push_back(models::info(model));
+    if (infos.empty()) infos = models::list();
+    const std::string machine = default_device().description();
+    fmt::print("{} on {}\n{}\n", default_device().str(), machine, table_head(compared));
+    std::vector<BenchRow> rows;
+    for (const models::Info& info : infos) {
+        const std::int64_t cost = forward_multiply_adds(info);
+        const std::int64_t batch = a.batch ? a.batch : batch_within(a.budget, info, cost);
         for (const auto& mode : a.modes) {
-            Row r;
-            r.c = {model,     mode,         a.precision, a.batch ? a.batch : usual_batch(model),
-                   a.seconds, num_threads()};
+            BenchRow r;
+            r.usual_batch = a.batch ? a.batch : info.batch;
+            r.multiply_adds = cost;
+            r.c = {info.name, mode, a.precision, batch, a.seconds, num_threads()};
             // The two programs take turns, so that a slow spell of the machine meets both.
             for (int round = 0; round < a.rounds; ++round) {
                 const json own = measure_in_child(r.c);
@@ -137,34 +132,52 @@ int run(const Args& a) {
                 r.peer_peak_bytes =
                     std::max(r.peer_peak_bytes, peer.at("peak_bytes").get<std::int64_t>());
             }
-            print_row(r, compared);
+            fmt::print("{}\n", table_row(r, compared));
+            std::fflush(stdout);
             if (lines.is_open()) lines << row_json(r, compared).dump() << std::endl;
+            rows.push_back(std::move(r));
         }
+        // Written as rows come in: a run over all networks is long.
+        if (!a.markdown_file.empty())
+            write_file(a.markdown_file, markdown(rows, compared, machine, command_line(a)));
+        if (!a.plot_file.empty()) write_file(a.plot_file, bar_chart(rows, compared, machine));
+    }
+    const std::string note = smaller_batches(rows);
+    if (!note.empty()) fmt::print("{}\n", note);
     return 0;
 }
 
 std::function<int()> setup(CLI::App& app) {
     auto a = std::make_shared<Args>();
-    app.add_option("--models", a->models, "models to run (default: lenet5 resnet18)")
+    app.add_option("--models", a->models, "models to run (default: all; see pippin models)")
         ->delimiter(',');
     app.add_option("--modes", a->modes, "train, eval")
         ->delimiter(',')
         ->check(CLI::IsMember({"train", "eval"}));
     app.add_option("--precision", a->precision, "fp32 or bf16")
         ->check(CLI::IsMember({"fp32", "bf16"}));
-    app.add_option(flag("batch_size"), a->batch, "samples a step (default: 64 for lenet5, else 16)")
+    app.add_option(flag("batch_size"), a->batch,
+                   "samples a step (default: 128 for resnet50, else 64; less by --budget)")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--budget", a->budget,
+                   "most work of a training step, in 1e12 operations: the default batch sizes are "
+                   "halved until it is kept")
         ->check(CLI::PositiveNumber);
     app.add_option("--seconds", a->seconds, "time of one measurement")->check(CLI::PositiveNumber);
     app.add_option("--rounds", a->rounds, "measurements of each; medians are shown")
         ->check(CLI::PositiveNumber);
     app.add_option("--json", a->json_file, "write one JSON object a line to this file");
+    app.add_option("--markdown", a->markdown_file, "write the table to this Markdown file");
+    app.add_option("--plot", a->plot_file, "draw a bar chart into this SVG file");
     app.add_option("--compare", a->compare, "torch: the better of PyTorch's layouts, alternating")
         ->check(CLI::IsMember({"torch"}));
     app.add_option("--python", a->python, "the Python that has PyTorch");
     app.add_option("--one", a->one, "")->group("");
     app.footer(
         "Examples:\n  pippin bench\n  pippin bench --models resnet50 --batch_size 8 --modes train\n"
-        "  pippin bench --compare torch --python ~/torch/bin/python3 --json bench.jsonl");
+        "  pippin bench --compare torch --python ~/torch/bin/python3 --json bench.jsonl\n"
+        "  pippin bench --compare torch --markdown docs/performance.md --plot "
+        "docs/performance.svg");
     return [a] { return run(*a); };
 }
 

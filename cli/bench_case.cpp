@@ -19,8 +19,17 @@ double now() {
 }  // namespace
 
 nlohmann::json to_json(const BenchCase& c) {
-    return {{"model", c.model}, {"mode", c.mode},       {"precision", c.precision},
-            {"batch", c.batch}, {"seconds", c.seconds}, {"threads", c.threads}};
+    const models::Info& info = models::info(c.model);
+    return {{"model", c.model},
+            {"mode", c.mode},
+            {"precision", c.precision},
+            {"batch", c.batch},
+            {"seconds", c.seconds},
+            {"threads", c.threads},
+            // For the PyTorch side, which has no registry.
+            {"input", std::vector<std::int64_t>(info.input.begin(), info.input.end())},
+            {"vocabulary", info.vocabulary},
+            {"num_classes", info.num_classes}};
 }
 
 BenchCase bench_case(const nlohmann::json& j) {
@@ -31,12 +40,12 @@ BenchCase bench_case(const nlohmann::json& j) {
 nlohmann::json run_bench_case(const BenchCase& c) {
     set_num_threads(c.threads);
     manual_seed(0);
-    const bool lenet = c.model == "lenet5", training = c.mode == "train";
-    const std::int64_t classes = lenet ? 10 : 1000;
-    const nn::ModulePtr model = models::create(c.model, classes);
+    const bool training = c.mode == "train";
+    const models::Info& info = models::info(c.model);
+    const nn::ModulePtr model = models::create(c.model, info.num_classes);
     model->train(training);
-    const Tensor x = lenet ? randn({c.batch, 1, 28, 28}) : randn({c.batch, 3, 224, 224});
-    const Tensor y = randint(0, classes, {c.batch});
+    const Tensor x = models::example_input(info, c.batch);
+    const Tensor y = randint(0, info.num_classes, {c.batch});
     optim::SGD optimizer(model->parameters(), {.lr = 1e-3, .momentum = 0.9});
     synchronize();
     auto step = [&] {

@@ -9,10 +9,10 @@ and with dropout and stochastic depth off. A case is one JSON file:
     {"model", "config", "seed", "input", "optimizer", "options",     what to build and how to train it
      "state": [[name, scale, offset, grad norm, grad along], ...],
               weights are generate(shape, "seed" + position, scale, offset); of buffers the gradient is null
-     "logits": in eval mode, "losses": of the steps, "gradient_tolerance"}
+     "logits": in eval mode, "losses": of the steps, "gradient_tolerance", "loss_tolerance"}
 "grad along" is the product with generate([n], PROBE_SEED). All come from float64. The
-distance of float32's logits and losses is checked to be within a fifth of the test's tolerances; that of
-its gradients, where a ReLU's input may change sign by rounding, is what their tolerance is made from.
+tolerances of gradients and losses are made from float32's own distance, since the input of a ReLU may
+change sign by rounding.
 """
 import json
 import math
@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT / "tests" / "torch"))
 from make_fixtures import generate, hash32  # noqa: E402
 
 STEPS, BATCHES, CLASSES, PROBE_SEED = 20, 3, 10, 99
-LOGITS, LOSS = 1e-5, 3e-4  # the test's tolerances
+LOGITS = 1e-5  # the test's tolerance
 
 
 # --- the reference's networks ---
@@ -147,7 +147,7 @@ CASES = {
     "resnet_bottleneck": dict(make=small_resnet, config=dict(layers=[1, 1, 2, 1]), input=[8, 3, 64, 64],
                               **sgd(2e-5, seed=4000)),
     "resnet_d": dict(make=small_resnet_d, config=dict(layers=[2, 1, 1, 2], width=16), input=[8, 3, 64, 64],
-                     **sgd(1e-3)),
+                     **sgd(1e-5)),
     "convmixer": dict(make=small_convmixer, config=dict(dim=32, depth=3, kernel=7, patch=4),
                       input=[8, 3, 32, 32], **sgd(1e-3)),
     "efficientnet": dict(make=small_efficientnet,
@@ -155,7 +155,7 @@ CASES = {
                          input=[8, 3, 64, 64], **sgd(1e-3)),
     "efficientnet_b5up": dict(make=small_efficientnet,
                               config=dict(width=0.25, depth=1.2, bn_eps=1e-3, bn_momentum=0.01),
-                              input=[8, 3, 64, 64], **sgd(1e-3)),
+                              input=[8, 3, 64, 64], **sgd(2e-4, seed=1000)),
     "vit": dict(make=small_vit,
                 config=dict(image_size=32, patch_size=8, layers=3, heads=4, hidden=32, mlp=64),
                 input=[8, 3, 32, 32], **adamw(1e-3)),
@@ -238,11 +238,13 @@ def reference(case, dtype):
                 g = p.grad.double().flatten()
                 gradients[name] = [float(g.norm()), float(g @ generate([g.numel()], PROBE_SEED).double())]
         optimizer.step()
-    return dict(state=[s + gradients.get(s[0], [None, None]) for s in starts], logits=logits, losses=losses)
+    has_relu = any(isinstance(m, torch.nn.ReLU) for m in model.modules())
+    state = [s + gradients.get(s[0], [None, None]) for s in starts]
+    return dict(has_relu=has_relu, state=state, logits=logits, losses=losses)
 
 
 def check(name, a, b):
-    """Float32 against float64. Whether float32 is near enough; sets the gradients' tolerance."""
+    """Float32 against float64. Whether float32 is near enough; sets the tolerances."""
     worst = dict(logits=(0.0, ""), gradient=(0.0, ""), loss=(0.0, ""))
 
     def saw(kind, error, where):
@@ -250,19 +252,20 @@ def check(name, a, b):
 
     size = max(map(abs, b["logits"]))
     for x, y in zip(a["logits"], b["logits"]):
-        saw("logits", abs(x - y) / size / LOGITS, "")
+        saw("logits", abs(x - y) / size, "")
     largest = max(s[3] for s in b["state"] if s[3] is not None)
     for x, y in zip(a["state"], b["state"]):
         if y[3] is not None:
             size = max(y[3], 1e-3 * largest)
             saw("gradient", max(abs(x[3] - y[3]), abs(x[4] - y[4])) / size, y[0])
     for i, (x, y) in enumerate(zip(a["losses"], b["losses"])):
-        saw("loss", abs(x - y) / y / LOSS, f"step {i}")
+        saw("loss", abs(x - y) / y, f"step {i}")
     print(name, "losses", " ".join(f"{v:.3f}" for v in b["losses"]))
-    print("  float32 off float64, in tolerances (gradients: relative):",
+    print("  float32 off float64:",
           ", ".join(f"{kind} {error:.2g} ({where})" for kind, (error, where) in worst.items()), flush=True)
-    b["gradient_tolerance"] = 2e-4 + 4 * worst["gradient"][0]
-    return worst["logits"][0] <= 0.2 and worst["loss"][0] <= 0.2 and worst["gradient"][0] < 1e-3
+    b["gradient_tolerance"] = (2e-3 if b.pop("has_relu") else 2e-4) + 4 * worst["gradient"][0]
+    b["loss_tolerance"] = 1e-4 + 4 * worst["loss"][0]
+    return worst["logits"][0] <= LOGITS / 5 and worst["loss"][0] < 5e-4 and worst["gradient"][0] < 5e-4
 
 
 def rounded(value):

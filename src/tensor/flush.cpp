@@ -271,6 +271,20 @@ std::string explain(const Tensor& t) {
     return plan::make_plan(plan::trace(std::move(targets), next_mark())).str();
 }
 
+PlanCost plan_cost(const Tensor& t) {
+    GraphLock lock;
+    node_of(t);
+    PlanCost cost;
+    std::vector<plan::Target> targets = collect(t.variable().get());
+    if (targets.empty()) return cost;
+    const plan::Plan p = plan::make_plan(plan::trace(std::move(targets), next_mark()));
+    for (const plan::Launch& l : p.launches)
+        if (l.heavy) cost.heavy_flops += l.flops;
+    cost.launches = static_cast<std::int64_t>(p.launches.size());
+    cost.arena_bytes = p.arena_bytes;
+    return cost;
+}
+
 Stats stats() {
     GraphLock lock;
     const auto q = runtime::queue_stats();

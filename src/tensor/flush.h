@@ -1,12 +1,20 @@
 // Submitting pending work.
 #pragma once
 
+#include "pippin/tensor.h"
 #include "tensor/variable.h"
 
 namespace pippin {
 
 /// Submits every live pending tensor of this thread, and `v`.
 void flush_for(Variable& v);
+
+/// What the plan for `t` (and all else that is pending) would do. Computes nothing.
+struct PlanCost {
+    std::int64_t heavy_flops = 0;  ///< of convolutions, products and the like
+    std::int64_t launches = 0, arena_bytes = 0;
+};
+PlanCost plan_cost(const Tensor& t);
 
 /// Gives a variable the value of node n as a leaf of its own (so that gradients stop at it).
 void bind_leaf(Variable& v, const graph::NodePtr& n);

@@ -37,6 +37,46 @@ TEST(Bench, WritesATableAndOneObjectALine) {
     EXPECT_EQ(modes, (std::vector<std::string>{"train", "eval"}));
 }
 
+std::string contents(const std::filesystem::path& file) {
+    std::ifstream in(file);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(Bench, WritesAPageAndABarChart) {
+    const test::ScratchFolder folder;
+    const auto page = folder.path / "performance.md", chart = folder.path / "chart.svg";
+    // The budget asks for 4 samples: LeNet-5 needs 2.5e6 operations for one.
+    const test::Outcome out = test::shell(
+        kPippin.string() + " bench --models lenet5 --budget 0.000012 --seconds 0.05 --rounds 1" +
+        " --markdown " + page.string() + " --plot " + chart.string());
+    ASSERT_EQ(out.code, 0) << out.output;
+    EXPECT_TRUE(out.has("4*") && out.has("lenet5 4 instead of 64")) << out.output;
+    const std::string text = contents(page), svg = contents(chart);
+    EXPECT_NE(text.find("| lenet5 | train | 4\\* |"), std::string::npos) << text;
+    EXPECT_NE(text.find("| lenet5 | eval | 4\\* |"), std::string::npos) << text;
+    EXPECT_NE(text.find("pippin bench --models lenet5"), std::string::npos) << text;
+    EXPECT_EQ(text.find(folder.path.string()), std::string::npos) << text;
+    EXPECT_EQ(svg.rfind("<svg ", 0), 0u);
+    EXPECT_NE(svg.find("lenet5"), std::string::npos) << svg;
+    std::size_t bars = 0;
+    for (std::size_t at = 0; (at = svg.find("<rect x=", at)) != std::string::npos; ++at)
+        ++bars;
+    EXPECT_EQ(bars, 2u);
+    const test::Outcome nowhere = test::shell(
+        kPippin.string() + " bench --models lenet5 --batch_size 1 --modes eval --seconds 0.01" +
+        " --rounds 1 --plot /no/folder/chart.svg");
+    EXPECT_NE(nowhere.code, 0);
+    EXPECT_TRUE(nowhere.has("/no/folder/chart.svg")) << nowhere.output;
+}
+
+TEST(Bench, RunsNetworksOfTokens) {
+    const test::Outcome out = test::shell(
+        kPippin.string() + " bench --models minilm --batch_size 1 --modes eval --seconds 0.01" +
+        " --rounds 1");
+    ASSERT_EQ(out.code, 0) << out.output;
+    EXPECT_TRUE(out.has("minilm")) << out.output;
+}
+
 TEST(Bench, SaysWhatIsWrong) {
     const test::Outcome unknown = test::shell(kPippin.string() + " bench --models resnet19");
     EXPECT_EQ(unknown.code, 1);

@@ -1,0 +1,171 @@
+#include "bench_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "pippin/device.h"
+
+namespace pippin::cli {
+namespace {
+
+double median(std::vector<double> v) {
+    std::sort(v.begin(), v.end());
+    return v.empty() ? 0 : v[v.size() / 2];
+}
+
+double mib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+// The batch, marked where it is smaller than the published.
+std::string batch_text(const BenchRow& r) {
+    return fmt::format("{}{}", r.c.batch, r.c.batch < r.usual_batch ? "*" : "");
+}
+
+}  // namespace
+
+double BenchRow::rate() const { return median(rates); }
+double BenchRow::peer_rate() const { return median(peer_rates); }
+
+std::string table_head(bool compared) {
+    std::string out =
+        fmt::format("{:17} {:5} {:9} {:>5}  {:>10}  {:>10}  {:>12}  {:>5}", "model", "mode",
+                    "precision", "batch", "samples/s", "first step", "peak memory", "runs");
+    if (compared) out += fmt::format("  {:>10}  {:>12}  {:>6}", "PyTorch", "its peak", "ratio");
+    return out;
+}
+
+std::string table_row(const BenchRow& r, bool compared) {
+    std::string out = fmt::format(
+        "{:17} {:5} {:9} {:>5}  {:>10.1f}  {:>8.2f} s  {:>8.1f} MiB  {:>5}", r.c.model, r.c.mode,
+        r.c.precision, batch_text(r), r.rate(), r.first_step_s, mib(r.peak_bytes), r.launches);
+    if (compared)
+        out += fmt::format("  {:>10.1f}  {:>8.1f} MiB  {:>5.2f}x", r.peer_rate(),
+                           mib(r.peer_peak_bytes), r.ratio());
+    return out;
+}
+
+nlohmann::json row_json(const BenchRow& r, bool compared) {
+    nlohmann::json j{{"model", r.c.model},
+                     {"device", default_device().str()},
+                     {"mode", r.c.mode},
+                     {"precision", r.c.precision},
+                     {"batch", r.c.batch},
+                     {"usual_batch", r.usual_batch},
+                     {"multiply_adds", r.multiply_adds},
+                     {"samples_per_s", r.rate()},
+                     {"first_step_s", r.first_step_s},
+                     {"peak_bytes", r.peak_bytes},
+                     {"launches", r.launches}};
+    if (compared) {
+        j["peer_samples_per_s"] = r.peer_rate();
+        j["peer_peak_bytes"] = r.peer_peak_bytes;
+        j["ratio"] = r.ratio();
+    }
+    return j;
+}
+
+std::string smaller_batches(const std::vector<BenchRow>& rows) {
+    std::string out;
+    std::vector<std::string> said;
+    for (const BenchRow& r : rows) {
+        if (r.c.batch >= r.usual_batch) continue;
+        const std::string text =
+            fmt::format("{} {} instead of {}", r.c.model, r.c.batch, r.usual_batch);
+        if (std::find(said.begin(), said.end(), text) != said.end()) continue;
+        said.push_back(text);
+        out += (out.empty() ? "" : ", ") + text;
+    }
+    return out.empty() ? out
+                       : "* batches smaller than in the published measurements, so that steps stay "
+                         "short: " +
+                             out;
+}
+
+std::string markdown(const std::vector<BenchRow>& rows, bool compared, const std::string& machine,
+                     const std::string& command) {
+    std::string out = "# Performance\n\nWritten by `" + command + "`, on " + machine + ".\n\n";
+    if (compared)
+        out +=
+            "Samples per second: medians of rounds in which the two programs take turns. PyTorch's "
+            "figure is the better of its contiguous and channels-last layouts. Peak memory is the "
+            "whole process's.\n\n| model | mode | batch | Pippin | PyTorch | ratio | peak MiB | "
+            "PyTorch's |\n|---|---|--:|--:|--:|--:|--:|--:|\n";
+    else
+        out +=
+            "Samples per second: medians of rounds. Peak memory is the whole process's.\n\n| model "
+            "| mode | batch | samples/s | peak MiB |\n|---|---|--:|--:|--:|\n";
+    for (const BenchRow& r : rows) {
+        out += fmt::format(
+            "| {} | {} | {} | {:.1f} |", r.c.model, r.c.mode,
+            r.c.batch < r.usual_batch ? fmt::format("{}\\*", r.c.batch) : std::to_string(r.c.batch),
+            r.rate());
+        if (compared)
+            out += fmt::format(" {:.1f} | {:.2f}x | {:.0f} | {:.0f} |\n", r.peer_rate(), r.ratio(),
+                               mib(r.peak_bytes), mib(r.peer_peak_bytes));
+        else
+            out += fmt::format(" {:.0f} |\n", mib(r.peak_bytes));
+    }
+    const std::string note = smaller_batches(rows);
+    if (!note.empty()) out += "\n\\" + note + "\n";
+    return out;
+}
+
+std::string bar_chart(const std::vector<BenchRow>& rows, bool compared,
+                      const std::string& machine) {
+    constexpr int kBar = 14, kGap = 8, kLeft = 150, kPlot = 520, kRight = 70, kTop = 54;
+    // One group of bars a network; its rows come one after the other.
+    double largest = compared ? 1 : 10, least = 1;
+    for (const BenchRow& r : rows) {
+        const double v = compared ? r.ratio() : r.rate();
+        if (!std::isfinite(v) || v <= 0) continue;
+        largest = std::max(largest, v);
+        least = std::min(least, v);
+    }
+    const double low = std::floor(std::log10(least)), high = std::ceil(std::log10(largest));
+    const auto position = [&](double v) {
+        if (!std::isfinite(v) || v <= 0) return 0.0;
+        return kPlot * (compared ? v / (largest * 1.05) : (std::log10(v) - low) / (high - low));
+    };
+    std::string bars;
+    int y = kTop;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        const BenchRow& r = rows[i];
+        if (i == 0 || rows[i - 1].c.model != r.c.model) {
+            if (i) y += kGap;
+            bars += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n",
+                                kLeft - 8, y + kBar - 3, r.c.model);
+        }
+        const double v = compared ? r.ratio() : r.rate(), width = std::max(1.0, position(v));
+        bars += fmt::format(
+            "<rect x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\" fill=\"{}\"/>\n<text "
+            "x=\"{:.1f}\" y=\"{}\">{}</text>\n",
+            kLeft, y, width, kBar - 2, r.c.mode == "train" ? "#c2410c" : "#0f766e",
+            kLeft + width + 4, y + kBar - 3,
+            compared ? fmt::format("{:.2f}x", v) : fmt::format("{:.1f}", v));
+        y += kBar;
+    }
+    std::string axis;
+    const auto line = [&](double v, const std::string& label) {
+        const double x = kLeft + position(v);
+        axis += fmt::format(
+            "<line x1=\"{0:.1f}\" y1=\"{1}\" x2=\"{0:.1f}\" y2=\"{2}\" stroke=\"#999\"/>\n<text "
+            "x=\"{0:.1f}\" y=\"{3}\" text-anchor=\"middle\">{4}</text>\n",
+            x, kTop - 4, y + 4, y + 18, label);
+    };
+    if (compared)
+        line(1, "PyTorch = 1");
+    else
+        for (double e = low; e <= high; ++e)
+            line(std::pow(10, e), fmt::format("{:g}", std::pow(10, e)));
+    return fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
+        "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"{0}\" height=\"{1}\" "
+        "fill=\"#fff\"/>\n<text x=\"10\" y=\"18\" font-size=\"14\">{2}</text>\n<text x=\"10\" "
+        "y=\"36\">{3} · <tspan fill=\"#c2410c\">training</tspan> · <tspan "
+        "fill=\"#0f766e\">evaluation</tspan></text>\n{4}{5}</svg>\n",
+        kLeft + kPlot + kRight, y + 28,
+        compared ? "Speed relative to PyTorch" : "Samples per second", machine, axis, bars);
+}
+
+}  // namespace pippin::cli

@@ -1,0 +1,56 @@
+// pippin models.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/process.h"
+#include "pippin/models.h"
+
+namespace pippin {
+namespace {
+
+const std::filesystem::path kPippin = std::filesystem::path(PIPPIN_BUILD_DIR) / "bin" / "pippin";
+
+TEST(ModelsCommand, ListsEveryNetworkWithItsCost) {
+    const test::Outcome out = test::shell(kPippin.string() + " models --json");
+    ASSERT_EQ(out.code, 0) << out.output;
+    std::map<std::string, nlohmann::json> rows;
+    std::vector<std::string> names;
+    std::istringstream in(out.output);
+    for (std::string line; std::getline(in, line);) {
+        const auto j = nlohmann::json::parse(line);
+        names.push_back(j.at("model"));
+        rows[names.back()] = j;
+    }
+    EXPECT_EQ(names, models::names());
+    // Thousand million multiply-adds, as torchvision publishes them beside its weights, and what
+    // the layers' sizes give for LeNet-5 and for BERT's products (128 tokens).
+    const std::map<std::string, double> published = {
+        {"lenet5", 0.000416520},    {"alexnet", 0.714},          {"vgg11", 7.609},
+        {"vgg16", 15.470},          {"vgg19", 19.632},           {"resnet18", 1.814},
+        {"resnet50", 4.089},        {"resnet152", 11.514},       {"efficientnet_b0", 0.386},
+        {"efficientnet_b4", 4.394}, {"efficientnet_b7", 37.746}, {"vit_b_16", 17.564},
+        {"vit_b_32", 4.409},        {"vit_l_16", 61.555},        {"bert_base", 11.174}};
+    for (const auto& [name, cost] : published)
+        EXPECT_NEAR(rows[name].at("multiply_adds").get<double>() * 1e-9, cost, 0.01 * cost) << name;
+    EXPECT_EQ(rows["resnet50"].at("parameters"), 25557032);
+    EXPECT_EQ(rows["efficientnet_b4"].at("input"), (std::vector<int>{3, 380, 380}));
+    EXPECT_EQ(rows["bert_base"].at("vocabulary"), 30522);
+}
+
+TEST(ModelsCommand, PrintsATableOfThoseAskedFor) {
+    const test::Outcome out = test::shell(kPippin.string() + " models resnet50 minilm");
+    ASSERT_EQ(out.code, 0) << out.output;
+    EXPECT_TRUE(out.has("25,557,032") && out.has("3 x 224 x 224") && out.has("4.09")) << out.output;
+    EXPECT_TRUE(out.has("128 tokens")) << out.output;
+    EXPECT_FALSE(out.has("alexnet")) << out.output;
+    const test::Outcome unknown = test::shell(kPippin.string() + " models resnet19");
+    EXPECT_EQ(unknown.code, 1);
+    EXPECT_TRUE(unknown.has("resnet19") && unknown.has("vit_b_16")) << unknown.output;
+}
+
+}  // namespace
+}  // namespace pippin
