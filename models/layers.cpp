@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include "pippin/ops_attention.h"
 
 namespace pippin::models {
 
@@ -39,10 +39,9 @@ Tensor split_heads(const Tensor& x, std::int64_t heads) {
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
               double dropout_p) {
     const std::int64_t n = q.size(0), heads = q.size(1), length = q.size(2), d = q.size(3);
-    Tensor scores = matmul(q, k.transpose(2, 3)) * (1 / std::sqrt(static_cast<double>(d)));
-    if (mask.defined()) scores = where(mask, scores, -std::numeric_limits<double>::infinity());
-    const Tensor weights = dropout(softmax(scores, -1), dropout_p, dropout_p > 0);
-    return matmul(weights, v).transpose(1, 2).reshape({n, length, heads * d});
+    return scaled_dot_product_attention(q, k, v, mask, dropout_p)
+        .transpose(1, 2)
+        .reshape({n, length, heads * d});
 }
 
 }  // namespace pippin::models
