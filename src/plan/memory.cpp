@@ -116,6 +116,9 @@ class Memory {
             size_of(in.dtype) != size_of(out.dtype))
             return false;
         if (bytes_of(l_, from) != bytes_of(l_, to)) return false;
+        // A launch that finds a bad index has written part of its results: not over what must
+        // outlive it.
+        if (!in_arena(to) && !p.index_ops.empty()) return false;
         if (in_arena(to) ? !in_arena(from)
                          : l_[from].input < 0 || !trace_.input_dies[at(l_[from].input)] ||
                                is_donated(l_[from].input) || l_[from].target)
@@ -220,6 +223,12 @@ class Memory {
                 o.donated_input = donated_[at(t)];
             plan.outputs.push_back(o);
         }
+        std::vector<std::int32_t> writer(l_.nodes.size(), -1);
+        for (std::size_t i = 0; i < drafts_.size(); ++i)
+            for (auto w : drafts_[i].writes)
+                writer[at(w)] = static_cast<std::int32_t>(i);
+        for (std::size_t k = 0; k < l_.targets.size(); ++k)
+            plan.outputs[k].launch = writer[at(l_.targets[k])];
         for (auto& d : drafts_) {
             if (d.launch.heavy) {
                 for (std::size_t k = 0; k < d.operand_nodes.size(); ++k)

@@ -77,6 +77,7 @@ struct OutputInfo {
     Order order = Order::RowMajor;
     std::int32_t donated_input = -1;  ///< takes over that input's buffer, or -1
     std::int32_t same_as_input = -1;  ///< is that input's very value (detach, equal reshape), or -1
+    std::int32_t launch = -1;         ///< that writes it last
 };
 
 struct Plan {

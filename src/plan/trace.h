@@ -15,7 +15,8 @@ using graph::Key;
 struct Target {
     graph::Node* node = nullptr;
     long holders = 1;
-    bool keeps_graph = false;  ///< its inputs stay, for a later backward()
+    bool keeps_graph = false;    ///< its inputs stay, for a later backward()
+    Variable* holder = nullptr;  ///< one of those that hold it; the flush's own note
 };
 
 struct Trace {

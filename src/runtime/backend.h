@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,12 +24,22 @@ struct Capabilities {
     std::int64_t memory_bytes = 0;
 };
 
+enum class LaunchState : std::uint8_t { Done, Failed, Skipped };
+/// What went wrong in a run. Launches that depend on a failed one or on a lost input are skipped; a
+/// skipped launch has written nothing. Without launches: nothing is known to be good.
+struct Failure {
+    std::exception_ptr error;
+    std::vector<LaunchState> launches;
+};
+
 /// Everything a run needs: the memory of slots' buffers and the run-time arguments.
 struct Bindings {
     std::span<const Memory> inputs;
     std::span<const Memory> outputs;
     Memory arena;
     std::span<const std::uint64_t> scalars;
+    std::span<const std::int32_t> lost_inputs = {};  ///< have no value, for an error before
+    Failure* failure = nullptr;                      ///< is told what fails; null: run() throws
 };
 
 /// Work that a device may still be doing.

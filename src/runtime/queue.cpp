@@ -11,18 +11,30 @@
 
 namespace pippin {
 
-void Fence::wait() const {
+void Fence::block() const {
     // A short spin first: a step of a small network ends sooner than a sleeping thread wakes.
     for (int i = 0; i < 200 && !done(); ++i)
         std::this_thread::yield();
     done_.wait(0, std::memory_order_acquire);
+}
+
+void Fence::wait() const {
+    block();
     if (!error_) return;
     seen_ = true;
     std::rethrow_exception(error_);
 }
 
-void Fence::signal(std::exception_ptr error) {
+void Fence::wait_for(std::int32_t result) const {
+    block();
+    if (!lost(result)) return;
+    seen_ = true;
+    std::rethrow_exception(error_);
+}
+
+void Fence::signal(std::exception_ptr error, std::vector<char> lost) {
     error_ = std::move(error);
+    lost_ = std::move(lost);
     done_.store(1, std::memory_order_release);
     done_.notify_all();
 }
@@ -110,11 +122,12 @@ class Queue {
             lock.unlock();
             idle_.notify_all();
             std::unique_ptr<Completion> completion;
-            std::exception_ptr error;
+            Failure failure;
             try {
-                completion = run(s);
-            } catch (...) {
-                error = std::current_exception();
+                completion = run(s, failure);
+            } catch (...) {  // before any launch
+                failure.error = std::current_exception();
+                failure.launches.assign(static_cast<std::size_t>(s.launches), LaunchState::Skipped);
             }
             lock.lock();
             if (completion) {
@@ -123,7 +136,7 @@ class Queue {
                 flying_.notify_one();
             } else {
                 lock.unlock();
-                finish(std::move(s), error, lock, running_);
+                finish(std::move(s), std::move(failure), lock, running_);
             }
         }
     }
@@ -137,40 +150,51 @@ class Queue {
             flights_.pop_front();
             landing_ = true;
             lock.unlock();
-            std::exception_ptr error;
+            Failure failure;
             try {
                 f.completion->wait();
-                for (auto& before : f.submission.waits_for)
-                    before->wait();  // in order: never blocks, but passes errors on
             } catch (...) {
-                error = std::current_exception();
+                failure.error = std::current_exception();
             }
+            for (auto& d : f.submission.waits_for)  // in order: all are done
+                if (!failure.error && d.fence->lost(d.result)) failure.error = d.fence->error();
             f.completion.reset();
             f.arena.reset();
-            finish(std::move(f.submission), error, lock, landing_);
+            finish(std::move(f.submission), std::move(failure), lock, landing_);
         }
     }
 
     // Called without the lock, and returns with it. `busy` is the caller's flag, taken down.
-    void finish(Submission s, std::exception_ptr error, std::unique_lock<std::mutex>& lock,
-                bool& busy) {
+    void finish(Submission s, Failure failure, std::unique_lock<std::mutex>& lock, bool& busy) {
         std::shared_ptr<Fence> fence = std::move(s.fence);
+        std::vector<char> lost;
+        if (failure.error && !failure.launches.empty())
+            for (const ResultFate& r : s.results)
+                lost.push_back(r.lost(failure.launches));
         const std::int64_t launches = s.launches;
         s = {};  // give buffers back before anyone learns that the work is done
         lock.lock();
-        if (error) failed_ = fence;
+        if (failure.error) failed_ = fence;
         ++runs_;
         launches_ += launches;
         busy = false;
         lock.unlock();
-        fence->signal(error);
+        fence->signal(failure.error, std::move(lost));
         idle_.notify_all();
         lock.lock();
     }
 
-    std::unique_ptr<Completion> run(Submission& s) {
-        for (auto& f : s.waits_for)
-            if (f->done()) f->wait();  // in order: errors pass on
+    std::unique_ptr<Completion> run(Submission& s, Failure& failure) {
+        lost_inputs_.clear();
+        for (auto& d : s.waits_for)  // in order: what fails is known, but on devices of their own
+            if (d.fence->done() && d.fence->lost(d.result)) {
+                lost_inputs_.push_back(d.input);
+                failure.error = d.fence->error();
+            }
+        if (!lost_inputs_.empty() && device_.type() != Device::Type::CPU) {
+            failure.launches.assign(static_cast<std::size_t>(s.launches), LaunchState::Skipped);
+            return nullptr;
+        }
         Memory arena;
         if (s.arena_bytes > 0) {
             if (!arena_ || std::int64_t(arena_->bytes) < s.arena_bytes) {
@@ -181,12 +205,12 @@ class Queue {
         }
         memory_.clear();
         for (auto& b : s.inputs)
-            memory_.push_back(b->memory);
+            memory_.push_back(b ? b->memory : Memory{});
         for (auto& b : s.outputs)
             memory_.push_back(b ? b->memory : Memory{});
         std::span<const Memory> all(memory_);
-        return s.executable->run(
-            {all.first(s.inputs.size()), all.subspan(s.inputs.size()), arena, s.scalars});
+        return s.executable->run({all.first(s.inputs.size()), all.subspan(s.inputs.size()), arena,
+                                  s.scalars, lost_inputs_, &failure});
     }
 
     const Device device_;
@@ -200,6 +224,7 @@ class Queue {
     std::int64_t runs_ = 0, launches_ = 0;
     BufferPtr arena_;
     std::vector<Memory> memory_;
+    std::vector<std::int32_t> lost_inputs_;
     std::thread thread_, finisher_;  // last: start when all else is ready
 };
 

@@ -12,11 +12,31 @@
 
 namespace pippin::runtime {
 
+/// An input that an earlier run may still be computing: if it is lost, so is what depends on it.
+struct Dependency {
+    std::shared_ptr<Fence> fence;
+    std::int32_t result = 0;  ///< of that run
+    std::int32_t input = 0;   ///< of this one
+};
+
+/// When a result is lost to an error.
+struct ResultFate {
+    std::int32_t launch = -1;  ///< that writes it last; -1: none
+    /// It is written over its variable's former value, which is still there if the launch did not
+    /// run: a parameter after a step that failed.
+    bool keeps_old = false;
+    bool lost(const std::vector<LaunchState>& launches) const {
+        if (launch < 0) return false;
+        const LaunchState s = launches[static_cast<std::size_t>(launch)];
+        return s == LaunchState::Failed || (s == LaunchState::Skipped && !keeps_old);
+    }
+};
+
 struct Submission {
     std::shared_ptr<Executable> executable;
     std::vector<BufferPtr> inputs, outputs;
-    std::vector<std::shared_ptr<Fence>>
-        waits_for;  ///< of the inputs: their errors are this run's too
+    std::vector<Dependency> waits_for;
+    std::vector<ResultFate> results;  ///< by Value::result
     std::vector<std::uint64_t> scalars;
     std::int64_t arena_bytes = 0, launches = 0;
     std::shared_ptr<Fence> fence;

@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "pippin/device.h"
 #include "plan/plan.h"
@@ -13,19 +14,29 @@
 
 namespace pippin {
 
-/// One run's completion. Signalled once; carries the error if there was one.
+/// One run's completion. Signalled once; carries the error if there was one, and which of the run's
+/// results were lost to it.
 class Fence {
   public:
     void wait() const;  ///< blocks; throws what the run threw
+    /// Blocks; throws what the run threw if that result was lost.
+    void wait_for(std::int32_t result) const;
     bool done() const { return done_.load(std::memory_order_acquire) != 0; }
-    void signal(std::exception_ptr error = nullptr);
+    /// `lost`: a flag for each result. Empty: all of them, if there is an error.
+    void signal(std::exception_ptr error = nullptr, std::vector<char> lost = {});
     bool failed() const { return done() && error_; }
+    bool lost(std::int32_t result) const {
+        return failed() && (lost_.empty() || lost_[static_cast<std::size_t>(result)]);
+    }
+    std::exception_ptr error() const { return done() ? error_ : nullptr; }
     bool failed_unseen() const { return done() && error_ && !seen_.load(); }
 
   private:
+    void block() const;
     std::atomic<std::uint32_t> done_{0};
     mutable std::atomic<bool> seen_{false};  ///< someone was told of the error
     std::exception_ptr error_;
+    std::vector<char> lost_;
 };
 
 /// A block from a device's allocator, given back when the last holder goes.
@@ -43,12 +54,18 @@ struct Value {
     std::size_t bytes = 0;
     plan::Order order = plan::Order::RowMajor;
     std::shared_ptr<Fence> ready;  ///< null: ready from the start
+    std::int32_t result = 0;       ///< which of that run's results this is
     /// Another Value has the same bytes (or once had): never overwrite them in place. The buffer's
     /// own count would not tell, since submitted runs hold buffers too.
     mutable bool shared = false;
     /// Row-major bytes that the processor reads, once someone asked for them, where the buffer's
     /// own cannot be read in place.
     mutable BufferPtr host_copy;
+
+    /// Blocks until the bytes are there; throws what kept them from it.
+    void wait() const {
+        if (ready) ready->wait_for(result);
+    }
 };
 
 }  // namespace pippin

@@ -137,15 +137,50 @@ std::vector<plan::Target> collect(Variable* extra) {
         }
         n->mark = mark;
         n->id = static_cast<std::uint32_t>(targets.size());
-        targets.push_back({n, 1, n->requires_grad && !n->consumed && !n->grad_leaf});
+        targets.push_back({n, 1, n->requires_grad && !n->consumed && !n->grad_leaf, v});
     }
     return targets;
+}
+
+// A plan that the whole device has no room for is refused before kernels are made for sizes that
+// libraries do not expect, and before the system kills the process.
+void check_memory(const plan::Plan& p, Device device) {
+    double needed = static_cast<double>(p.arena_bytes);
+    for (const plan::Slot& s : p.slots)
+        if (s.where != plan::Slot::Where::Arena) needed += static_cast<double>(s.bytes);
+    const auto there = static_cast<double>(runtime::backend(device).capabilities().memory_bytes);
+    if (there <= 0 || needed <= there) return;
+    std::vector<std::pair<std::int64_t, std::string>> largest;
+    for (const plan::Launch& l : p.launches) {
+        std::int64_t bytes = 0;
+        if (l.heavy) {
+            bytes = p.slots[static_cast<std::size_t>(l.heavy->output.slot)].bytes;
+        } else {
+            const auto& accesses = l.program->program.accesses;
+            const auto& slots = l.program->segments[0].slots;
+            for (std::size_t k = 0; k < slots.size(); ++k)
+                if (accesses[k].writes)
+                    bytes = std::max(bytes, p.slots[static_cast<std::size_t>(slots[k])].bytes);
+        }
+        largest.emplace_back(bytes, l.name);
+    }
+    std::stable_sort(largest.begin(), largest.end(),
+                     [](auto& a, auto& b) { return a.first > b.first; });
+    std::string names;
+    for (std::size_t k = 0; k < std::min<std::size_t>(3, largest.size()); ++k)
+        names += fmt::format("{}{} ({:.1f} MiB)", k ? ", " : "", largest[k].second,
+                             static_cast<double>(largest[k].first) / (1 << 20));
+    throw OutOfMemoryError(
+        fmt::format("out of memory on {}: this needs {:.1f} MiB and the device has {:.1f} MiB; the "
+                    "largest results are those of {}; use a smaller batch or model",
+                    device.str(), needed / (1 << 20), there / (1 << 20), names));
 }
 
 std::shared_ptr<Compiled> compile(const plan::Trace& t, Device device) {
     plan::Plan p = plan::make_plan(t);
     static const bool show = std::getenv("PIPPIN_EXPLAIN") != nullptr;
     if (show) fmt::print(stderr, "{}", p.str());
+    check_memory(p, device);
     auto c = std::make_shared<Compiled>();
     c->outputs = p.outputs;
     for (auto& o : p.outputs)
@@ -159,6 +194,14 @@ std::shared_ptr<Compiled> compile(const plan::Trace& t, Device device) {
     c->launches = static_cast<std::int64_t>(p.launches.size());
     c->executable = runtime::backend(device).compile(p);
     return c;
+}
+
+// Whether target k is written over its variable's own former value.
+bool is_former_value(const plan::Trace& t, std::size_t k, std::int32_t donated) {
+    const Variable* v = t.targets[k].holder;
+    if (donated < 0 || !v || t.targets[k].holders != 1) return false;
+    const graph::NodePtr& in = t.inputs[static_cast<std::size_t>(donated)];
+    return !v->settled.owner_before(in) && !in.owner_before(v->settled);
 }
 
 void run(plan::Trace& t) {
@@ -176,16 +219,18 @@ void run(plan::Trace& t) {
     s.fence = std::make_shared<Fence>();
     s.inputs.reserve(t.inputs.size());
     for (auto& in : t.inputs) {
+        // What an earlier run may lose takes what depends on it along.
+        if (auto& f = in->value->ready; f && (!f->done() || f->lost(in->value->result)))
+            s.waits_for.push_back(
+                {f, in->value->result, static_cast<std::int32_t>(s.inputs.size())});
         s.inputs.push_back(in->value->buffer);
-        // Errors of earlier runs pass on; what is done well needs no watching.
-        if (auto& f = in->value->ready; f && (!f->done() || f->failed()))
-            if (s.waits_for.empty() || s.waits_for.back() != f) s.waits_for.push_back(f);
     }
     s.outputs.resize(static_cast<std::size_t>(c->num_buffers));
     std::vector<std::shared_ptr<const Value>> values;
     values.reserve(t.targets.size());
     for (std::size_t k = 0; k < c->outputs.size(); ++k) {
         const plan::OutputInfo& o = c->outputs[k];
+        s.results.push_back({o.launch, is_former_value(t, k, o.donated_input)});
         if (o.same_as_input >= 0) {
             const Value& in = *t.inputs[static_cast<std::size_t>(o.same_as_input)]->value;
             in.shared = true;
@@ -198,6 +243,7 @@ void run(plan::Trace& t) {
         v->bytes = static_cast<std::size_t>(o.shape.numel()) * size_of(o.dtype);
         v->order = o.order;
         v->ready = s.fence;
+        v->result = static_cast<std::int32_t>(k);
         BufferPtr& b = s.outputs[static_cast<std::size_t>(c->buffers[k])];
         // Equal values are computed once: their tensors have one buffer.
         v->shared = c->uses[static_cast<std::size_t>(c->buffers[k])] > 1;
@@ -216,7 +262,10 @@ void run(plan::Trace& t) {
 // Computed variables are no longer pending, and what led to them is let go.
 void finish(plan::Trace& t, const std::vector<Variable*>& pending) {
     for (Variable* v : pending)
-        if (v->node->value) v->unlink();
+        if (v->node->value) {
+            v->unlink();
+            v->settled.reset();
+        }
     std::vector<graph::NodePtr> released;  // die after the loop: a target may hold another one
     for (auto& target : t.targets) {
         if (target.keeps_graph) continue;
@@ -227,8 +276,40 @@ void finish(plan::Trace& t, const std::vector<Variable*>& pending) {
     t.inputs.clear();
 }
 
+// A flush that failed before anything ran (out of memory, an op that the device cannot do) must not
+// fail again with every later one: variables go back to their former values; what has none tells
+// the error whenever it is read.
+void give_up(Variable* extra, std::exception_ptr error) {
+    std::vector<Variable*> pending = pending_variables();
+    if (extra && extra->list) pending.push_back(extra);
+    const auto fence = std::make_shared<Fence>();
+    fence->signal(std::move(error));
+    for (Variable* v : pending) {
+        if (graph::NodePtr former = v->settled.lock(); former && former->value) {
+            v->set(std::move(former));
+            continue;
+        }
+        auto none = std::make_shared<Value>();
+        none->ready = fence;
+        v->node->value = std::move(none);
+        v->unlink();
+        v->settled.reset();
+    }
+}
+
+void flush_all(Variable* extra);
+
 void flush_pending(Variable* extra) {
     GraphLock lock;
+    try {
+        flush_all(extra);
+    } catch (...) {
+        give_up(extra, std::current_exception());
+        throw;
+    }
+}
+
+void flush_all(Variable* extra) {
     // No graph has nodes of two devices: tensors move between them at once. One plan a device.
     std::vector<plan::Target> targets = collect(extra);
     while (!targets.empty()) {

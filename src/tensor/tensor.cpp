@@ -120,7 +120,7 @@ const void* ready_data(const Tensor& t) {
     const NodePtr& n = node_of(t);
     if (!n->value) flush_for(*t.variable());
     const Value& v = *n->value;
-    if (v.ready) v.ready->wait();
+    v.wait();
     if (v.host_copy) return v.host_copy->memory.host;
     const bool reorder = v.order == plan::Order::ChannelsLast;
     if (v.buffer->memory.host && !reorder) return v.buffer->memory.host;
@@ -304,7 +304,7 @@ Tensor Tensor::to(Device device) const {
             device.str(), n->device.str()));
     if (!n->value) flush_for(*variable_);
     const Value& from = *n->value;
-    if (from.ready) from.ready->wait();
+    from.wait();
     auto v = std::make_shared<Value>();
     v->bytes = from.bytes;
     v->order = from.order;

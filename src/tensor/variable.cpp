@@ -35,8 +35,12 @@ PendingList& my_list() {
 }  // namespace
 
 void Variable::set(graph::NodePtr n) {
+    const bool pending = n && !n->value;
+    if (!pending)
+        settled.reset();
+    else if (node && node->value)
+        settled = node;
     node = std::move(n);
-    const bool pending = node && !node->value;
     if (!pending) return unlink();
     if (list) return;
     PendingList& mine = my_list();

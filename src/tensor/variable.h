@@ -16,6 +16,8 @@ struct Variable : std::enable_shared_from_this<Variable> {
     graph::NodePtr node;
     std::shared_ptr<Variable> grad;
     bool requires_grad = false;  ///< a leaf that wants its gradient
+    /// While pending: the node of its former value, to which a flush that fails goes back.
+    std::weak_ptr<graph::Node> settled;
 
     explicit Variable(graph::NodePtr n) { set(std::move(n)); }
     ~Variable() { unlink(); }

@@ -66,14 +66,20 @@ CpuExecutable::CpuExecutable(const plan::Plan& plan) : slots_(plan.slots) {
         if (launch.heavy) {
             step.heavy = make_heavy(*launch.heavy);
             scratch_bytes_ = std::max(scratch_bytes_, step.heavy->scratch_bytes);
-            for (const plan::Operand& o : launch.heavy->operands)
+            for (const plan::Operand& o : launch.heavy->operands) {
                 add_operand(o);
+                step.reads.push_back(o.slot);
+            }
             add_operand(launch.heavy->output);
+            step.writes.push_back(launch.heavy->output.slot);
         } else {
             step.program = std::make_unique<ProgramKernel>(launch.program->program);
+            const auto& accesses = launch.program->program.accesses;
             for (const plan::Segment& s : launch.program->segments)
-                for (const std::int32_t slot : s.slots)
-                    add(slot, 0);
+                for (std::size_t k = 0; k < s.slots.size(); ++k) {
+                    add(s.slots[k], 0);
+                    (accesses[k].writes ? step.writes : step.reads).push_back(s.slots[k]);
+                }
         }
         steps_.push_back(std::move(step));
     }
@@ -121,19 +127,68 @@ std::unique_ptr<runtime::Completion> CpuExecutable::run(const runtime::Bindings&
     }
     using Clock = std::chrono::steady_clock;
     const Clock::time_point started = Clock::now();
-    try {
-        for (Step& step : steps_) {
-            if (step.heavy)
-                step.heavy->run(step.operands, step.operands[step.count]);
-            else
-                step.program->run(step.runs, bindings.scalars);
+    if (bindings.lost_inputs.empty()) {
+        for (std::size_t i = 0; i < steps_.size(); ++i) {
+            try {
+                run_step(steps_[i], bindings);
+            } catch (...) {
+                if (!bindings.failure) throw;
+                bindings.failure->error = std::current_exception();
+                run_what_is_left(bindings, i);
+                break;
+            }
         }
-    } catch (const dnnl::error& e) {
-        throw DeviceError(std::string("oneDNN on the cpu: ") + e.what());
+    } else {
+        run_what_is_left(bindings, -1);
     }
     const std::chrono::duration<double> took = Clock::now() - started;
     mind_contention(took.count(), times_);
     return nullptr;
+}
+
+void CpuExecutable::run_step(Step& step, const runtime::Bindings& bindings) {
+    try {
+        if (step.heavy)
+            step.heavy->run(step.operands, step.operands[step.count]);
+        else
+            step.program->run(step.runs, bindings.scalars);
+    } catch (const dnnl::error& e) {
+        throw DeviceError(std::string("oneDNN on the cpu: ") + e.what());
+    }
+}
+
+// After a failure: runs what does not depend on it. `failed`: the launch that threw, all before it
+// being done; -1: none, but inputs are lost.
+void CpuExecutable::run_what_is_left(const runtime::Bindings& bindings, std::ptrdiff_t failed) {
+    using runtime::LaunchState;
+    std::vector<char> lost(slots_.size(), 0);
+    for (std::size_t s = 0; s < slots_.size(); ++s)
+        lost[s] = slots_[s].where == plan::Slot::Where::Input &&
+                  std::find(bindings.lost_inputs.begin(), bindings.lost_inputs.end(),
+                            slots_[s].index) != bindings.lost_inputs.end();
+    std::vector<LaunchState> states(steps_.size(), LaunchState::Done);
+    for (std::size_t i = failed < 0 ? 0 : static_cast<std::size_t>(failed); i < steps_.size();
+         ++i) {
+        const Step& step = steps_[i];
+        const bool skip = std::any_of(step.reads.begin(), step.reads.end(), [&](std::int32_t s) {
+            return lost[static_cast<std::size_t>(s)];
+        });
+        if (static_cast<std::ptrdiff_t>(i) == failed) {
+            states[i] = LaunchState::Failed;
+        } else if (skip) {
+            states[i] = LaunchState::Skipped;
+        } else {
+            try {
+                run_step(steps_[i], bindings);
+            } catch (...) {
+                states[i] = LaunchState::Failed;
+                if (!bindings.failure->error) bindings.failure->error = std::current_exception();
+            }
+        }
+        for (const std::int32_t s : step.writes)
+            lost[static_cast<std::size_t>(s)] = states[i] != LaunchState::Done;
+    }
+    bindings.failure->launches = std::move(states);
 }
 
 }  // namespace pippin::cpu

@@ -21,9 +21,12 @@ class CpuExecutable : public runtime::Executable {
         std::unique_ptr<HeavyKernel> heavy;  // one of the two
         std::unique_ptr<ProgramKernel> program;
         std::vector<ProgramKernel::Run> runs;
+        std::vector<std::int32_t> reads, writes;  // slots
         void* const* operands = nullptr;  // into addresses_; a heavy launch's output is the last
         std::size_t count = 0;
     };
+    void run_step(Step& step, const runtime::Bindings& bindings);
+    void run_what_is_left(const runtime::Bindings& bindings, std::ptrdiff_t failed);
     // Where an address that a launch wants comes from.
     struct Source {
         std::int32_t slot;
