@@ -1,6 +1,7 @@
-// tokenizer_config.json and tokenizer.json: every text is read as both.
+// tokenizer_config.json, tokenizer.json and a BERT's config.json: every text is read as all three.
 #include <nlohmann/json.hpp>
 
+#include "../models/bert_config.h"
 #include "fuzz.h"
 #include "io/json_file.h"
 #include "text/tokenizer_settings.h"
@@ -12,6 +13,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         fuzz::run([&] {
             text::TokenizerSettings settings;
             text::read_tokenizer_config(root, "file", settings);
+        });
+        fuzz::run([&] {
+            const models::BertConfig config = models::parse_bert_config(root, "file");
+            fuzz::check(config.hidden_size % config.heads == 0, "heads divide the size");
         });
         text::TokenizerSettings settings;
         text::read_tokenizer_json(root, "file", settings);
