@@ -243,7 +243,9 @@ void absorb_epilogues(Lowering& l) {
         };
         if ((n.op == &ops::kConv2d || n.op == &ops::kMatmul) && is_floating(n.dtype) &&
             n.dtype != DType::Float64) {
-            if (const std::int32_t add = only_user(); add >= 0 && bias_of(l, add, i) >= 0) {
+            // The sum of two products is one product's epilogue, and the other is its bias.
+            if (const std::int32_t add = only_user();
+                add >= 0 && l[add].unit < 0 && bias_of(l, add, i) >= 0) {
                 u.epilogue.push_back(last = add);
                 if (const std::int32_t act = only_user();
                     act >= 0 && (l.node(act).op == &ops::kRelu || l.node(act).op == &ops::kTanh))
