@@ -73,10 +73,12 @@ class Optimizer {
     /// from 1.
     virtual std::vector<double> scalars(const ParamGroup& group, std::int64_t step) const = 0;
     /// Emits the update of one parameter, the same elementwise ops for every parameter.
-    /// `state` holds the tensors that state_names() lists, zeros at first.
+    /// `state` holds the tensors that state_names() lists, initial_state() at first.
     virtual void update(Tensor& param, const Tensor& grad, std::span<Tensor> state,
                         const ParamGroup& group, std::span<const Tensor> scalars) const = 0;
     virtual std::vector<std::string> state_names(const ParamGroup& group) const = 0;
+    /// What every element of the state starts at.
+    virtual double initial_state() const { return 0; }
 
   private:
     struct ParamState {
@@ -116,6 +118,7 @@ class SGD : public Optimizer {
 struct AdamOptions {
     double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
     double weight_decay = kFromOptions;  ///< unset: 0 for Adam, 0.01 for AdamW
+    bool amsgrad = false;  ///< divides by the largest second moment so far (Reddi et al. 2018)
 };
 /// Kingma and Ba 2015; weight_decay adds to the gradient.
 class Adam : public Optimizer {
@@ -154,6 +157,7 @@ class Scheduler {
     void load(std::int64_t steps);  ///< resumes as if step() had been called that often
 
   protected:
+    friend class SequentialLR;
     explicit Scheduler(Optimizer& optimizer);
     /// The rate of a group after `step` steps.
     virtual double lr(const ParamGroup& group, std::int64_t step) const = 0;

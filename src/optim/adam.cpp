@@ -3,17 +3,11 @@
 
 #include <cmath>
 
+#include "optim/one_group.h"
 #include "pippin/ops.h"
-#include "pippin/optim.h"
 
 namespace pippin::optim {
 namespace {
-
-std::vector<ParamGroup> one_group(std::vector<Tensor> params) {
-    std::vector<ParamGroup> groups(1);
-    groups[0].params = std::move(params);
-    return groups;
-}
 
 ParamGroup defaults(const AdamOptions& o, bool decoupled) {
     const double decay = std::isnan(o.weight_decay) ? (decoupled ? 0.01 : 0) : o.weight_decay;
@@ -49,6 +43,7 @@ std::vector<double> Adam::scalars(const ParamGroup& group, std::int64_t step) co
 }
 
 std::vector<std::string> Adam::state_names(const ParamGroup&) const {
+    if (o_.amsgrad) return {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
     return {"exp_avg", "exp_avg_sq"};
 }
 
@@ -60,7 +55,9 @@ void Adam::update(Tensor& param, const Tensor& grad, std::span<Tensor> state,
     Tensor &mean = state[0], &square_mean = state[1];
     mean.assign_(mean + (g - mean) * scalars[kOneMinusBeta1]);
     square_mean.assign_(square_mean * o_.beta2 + g * g * (1 - o_.beta2));
-    const Tensor denominator = sqrt(square_mean) * scalars[kInverseRootCorrection2] + o_.eps;
+    if (o_.amsgrad) state[2].assign_(maximum(state[2], square_mean));
+    const Tensor& second = o_.amsgrad ? state[2] : square_mean;
+    const Tensor denominator = sqrt(second) * scalars[kInverseRootCorrection2] + o_.eps;
     param.assign_(p - mean * scalars[kStepSize] / denominator);
 }
 

@@ -12,10 +12,15 @@
 namespace pippin::optim {
 namespace {
 
-// Zeros that are bytes and not a graph node, which would make the first step a plan of its own.
-Tensor stored_zeros(const Tensor& like) {
-    const std::vector<unsigned char> bytes(static_cast<std::size_t>(like.numel()) *
-                                           size_of(like.dtype()));
+// A state that is bytes and not a graph node, which would make the first step a plan of its own.
+Tensor stored_state(const Tensor& like, double value = 0) {
+    const auto count = static_cast<std::size_t>(like.numel());
+    const Options o{like.dtype(), like.device()};
+    if (value != 0 && like.dtype() == float64)
+        return tensor(std::vector<double>(count, value), like.shape(), o);
+    if (value != 0)
+        return tensor(std::vector<float>(count, static_cast<float>(value)), like.shape(), o);
+    const std::vector<unsigned char> bytes(count * size_of(like.dtype()));
     return from_bytes(bytes.data(), like.shape(), like.dtype(), like.device());
 }
 
@@ -97,7 +102,7 @@ void Optimizer::step() {
             if (!grad.defined()) continue;
             ParamState& state = state_[g][i];
             while (state.slots.size() < slots)
-                state.slots.push_back(stored_zeros(param));
+                state.slots.push_back(stored_state(param, initial_state()));
             update(param, grad, state.slots, group, scalars_for(++state.steps, param));
         }
     }
@@ -197,7 +202,7 @@ void Optimizer::load_state_dict(const Named& state) {
     for (std::size_t g = 0; g < groups.size(); ++g)
         for (std::size_t i = 0; i < groups[g].params.size(); ++i)
             for (Tensor& slot : states[g][i].slots) {
-                Tensor own = stored_zeros(
+                Tensor own = stored_state(
                     groups[g].params[i]);  // a variable of its own, of the parameter's dtype
                 own.assign_(slot);
                 slot = own;

@@ -1,15 +1,9 @@
 // Stochastic gradient descent with momentum.
+#include "optim/one_group.h"
 #include "pippin/ops.h"
-#include "pippin/optim.h"
 
 namespace pippin::optim {
 namespace {
-
-std::vector<ParamGroup> one_group(std::vector<Tensor> params) {
-    std::vector<ParamGroup> groups(1);
-    groups[0].params = std::move(params);
-    return groups;
-}
 
 ParamGroup defaults(const SGDOptions& o) {
     return {.params = {}, .lr = o.lr, .weight_decay = o.weight_decay, .momentum = o.momentum};
