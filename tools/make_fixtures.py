@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes tests/fixtures/torch: what PyTorch computes for the cases of tests/torch/op_table.py, ten
-training steps of two networks (tests/torch/training.py) and a file of every dtype.
+"""Writes tests/fixtures/torch: what PyTorch computes for the cases of tests/torch/op_table.py and of
+tests/torch/modules.py, ten training steps of two networks (tests/torch/training.py) and a file of
+every dtype.
 
     python3 tools/make_fixtures.py [GROUP ...]      (needs torch, torchvision, numpy, safetensors)
 
@@ -211,6 +212,11 @@ def main():
             table.save(group)
     if not wanted or "every_dtype" in wanted:
         every_dtype()
+    if not wanted or "modules" in wanted:
+        import modules
+        writer = Writer()
+        modules.run(writer)
+        writer.save("modules")
     for name in training.CURVES:
         if not wanted or name in wanted:
             writer = Writer()

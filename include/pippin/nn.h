@@ -1,86 +1,17 @@
-// Modules: parameters with names, and the layers of the first networks.
+// The layers of the first networks; nn_*.h and losses.h have the rest.
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "pippin/ops.h"
+#include "pippin/module.h"
+#include "pippin/nn_norms.h"
+#include "pippin/ops_shape.h"
 
 namespace pippin::nn {
-
-/// A named tree of parameters, buffers and child modules. Subclasses register theirs in the
-/// constructor and override forward(). Names join with dots, as in PyTorch:
-/// "layer1.0.conv1.weight".
-class Module {
-  public:
-    Module() = default;
-    virtual ~Module() = default;
-    Module(const Module&) = delete;
-    Module& operator=(const Module&) = delete;
-
-    virtual Tensor forward(const Tensor& x) = 0;
-    /// forward(), with errors naming the caller's line.
-    Tensor operator()(const Tensor& x, Site site = Site::current());
-
-    using Named = std::vector<std::pair<std::string, Tensor>>;
-    /// A parameter that several modules share is listed once, under its first name.
-    Named named_parameters() const;
-    Named named_buffers() const;
-    /// Parameters and buffers in PyTorch's order; what a checkpoint holds.
-    Named state_dict() const;
-    std::vector<Tensor> parameters() const;
-    std::int64_t num_parameters() const;
-    /// This module under the name "", then all below it, depth first.
-    std::vector<std::pair<std::string, Module*>> named_modules();
-
-    /// Copies values by name, converting to the dtype and device here. One ValueError lists every
-    /// missing, extra and misshapen name, and then nothing was written; strict = false ignores
-    /// missing and extra ones. A missing "num_batches_tracked" is no fault, as in PyTorch.
-    void load_state_dict(const Named& state, bool strict = true);
-
-    Module& train(bool on = true);
-    Module& eval() { return train(false); }
-    bool is_training() const { return training_; }
-    /// Marks all parameters; false freezes them.
-    Module& requires_grad_(bool value = true);
-    /// Moves all parameters and buffers; converts those with a floating-point dtype.
-    Module& to(Device device);
-    Module& to(DType dtype);
-    void zero_grad();
-    /// The layers, indented, as PyTorch prints them.
-    std::string str() const;
-    /// What this layer's line says in parentheses.
-    virtual std::string extra_repr() const { return ""; }
-    virtual std::string type_name() const = 0;
-
-  protected:
-    /// Keeps the tensor under this name and gives it back, so that a member can be set in one line.
-    Tensor register_parameter(std::string name, Tensor value);
-    Tensor register_buffer(std::string name, Tensor value);
-    template <class M>
-    std::shared_ptr<M> register_module(std::string name, std::shared_ptr<M> m) {
-        add_child(std::move(name), m);
-        return m;
-    }
-
-  private:
-    struct Walk;
-    void add_child(std::string name, std::shared_ptr<Module> m);
-    void check_name(const std::string& name) const;
-    void collect(const std::string& prefix, Walk& walk) const;
-    void modules_below(const std::string& prefix,
-                       std::vector<std::pair<std::string, Module*>>& out);
-
-    Named parameters_, buffers_;
-    std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
-    bool training_ = true;
-};
-using ModulePtr = std::shared_ptr<Module>;
-std::ostream& operator<<(std::ostream& out, const Module& m);
 
 class Linear : public Module {
   public:
@@ -106,6 +37,7 @@ class Conv2d : public Module {
         Pair kernel = 1, stride = 1, padding = 0, dilation = 1;
         std::int64_t groups = 1;
         bool bias = true;
+        PadMode padding_mode = PadMode::Constant;  ///< Constant: zeros
     };
     Conv2d(std::int64_t in, std::int64_t out, Args args);
     Tensor forward(const Tensor& x) override;
@@ -116,31 +48,6 @@ class Conv2d : public Module {
   private:
     std::int64_t in_, out_;
     Args args_;
-};
-
-class BatchNorm2d : public Module {
-  public:
-    explicit BatchNorm2d(std::int64_t features, double eps = 1e-5, double momentum = 0.1);
-    Tensor forward(const Tensor& x) override;
-    std::string extra_repr() const override;
-    std::string type_name() const override { return "BatchNorm2d"; }
-    Tensor weight, bias, running_mean, running_var, num_batches_tracked;
-
-  private:
-    double eps_, momentum_;
-};
-
-class LayerNorm : public Module {
-  public:
-    explicit LayerNorm(Shape shape, double eps = 1e-5);
-    Tensor forward(const Tensor& x) override;
-    std::string extra_repr() const override;
-    std::string type_name() const override { return "LayerNorm"; }
-    Tensor weight, bias;
-
-  private:
-    Shape shape_;
-    double eps_;
 };
 
 /// stride 0: the kernel's.
@@ -235,11 +142,6 @@ class Sequential : public Module {
     std::vector<ModulePtr> layers_;
 };
 
-/// make<nn::Linear>(784, 10): a shared_ptr for Sequential and register_module.
-template <class M, class... A>
-std::shared_ptr<M> make(A&&... a) {
-    return std::make_shared<M>(std::forward<A>(a)...);
-}
 /// make<nn::Conv2d>(3, 64, {.kernel = 7}): braces need the type spelt here.
 template <class M>
 std::shared_ptr<M> make(std::int64_t in, std::int64_t out, Conv2d::Args args) {

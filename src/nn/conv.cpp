@@ -1,4 +1,5 @@
 // The convolution layer.
+#include "nn/conv_args.h"
 #include "nn/repr.h"
 
 namespace pippin::nn {
@@ -38,7 +39,11 @@ Tensor Conv2d::forward(const Tensor& x) {
     o.pad_h = args_.padding.h, o.pad_w = args_.padding.w;
     o.dilation_h = args_.dilation.h, o.dilation_w = args_.dilation.w;
     o.groups = args_.groups;
-    return conv2d(x, weight, bias, o);
+    if (args_.padding_mode == PadMode::Constant || args_.padding == Pair(0))
+        return conv2d(x, weight, bias, o);
+    o.pad_h = o.pad_w = 0;
+    const Pair p = args_.padding;
+    return conv2d(pad(x, {p.w, p.w, p.h, p.h}, args_.padding_mode), weight, bias, o);
 }
 
 std::string Conv2d::extra_repr() const {
@@ -48,7 +53,7 @@ std::string Conv2d::extra_repr() const {
     if (args_.dilation != Pair(1)) out += ", dilation=" + repr(args_.dilation);
     if (args_.groups != 1) out += fmt::format(", groups={}", args_.groups);
     if (!args_.bias) out += ", bias=False";
-    return out;
+    return out + describe(args_.padding_mode);
 }
 
 }  // namespace pippin::nn

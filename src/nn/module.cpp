@@ -18,6 +18,11 @@ struct Module::Walk {
     std::unordered_set<const Variable*>* seen = nullptr;  ///< lists each variable once
 };
 
+Tensor Module::forward(const Tensor&) {
+    throw ValueError(fmt::format("{}: has no forward of one input; see its header for those it has",
+                                 type_name()));
+}
+
 Tensor Module::operator()(const Tensor& x, Site site) {
     const SiteScope scope(site);
     return at_site(site, [&] { return forward(x); });

@@ -1,8 +1,9 @@
-// Linear algebra, convolution, pooling, normalisation and losses on tensors.
+// Linear algebra, convolution, pooling and normalisation on tensors.
 #include <fmt/format.h>
 
 #include "graph/build.h"
 #include "pippin/ops.h"
+#include "tensor/autocast.h"
 #include "tensor/maps.h"
 #include "tensor/promote.h"
 #include "tensor/site.h"
@@ -17,11 +18,6 @@ using graph::NodePtr;
 namespace {
 
 thread_local DType autocast_dtype = DType::Float32;
-
-// Losses and norms compute half inputs in float32 under autocast.
-NodePtr float32_under_autocast(const NodePtr& n) {
-    return autocast_dtype != DType::Float32 && is_half(n->dtype) ? g::cast(n, DType::Float32) : n;
-}
 
 NodePtr matmul_nodes(NodePtr a, NodePtr b) {
     const int ra = a->shape.rank(), rb = b->shape.rank();
@@ -59,63 +55,6 @@ NodePtr matmul_nodes(NodePtr a, NodePtr b) {
     return g::reshape(r, out);
 }
 
-NodePtr reduce_loss(const NodePtr& rows, Reduction reduction, const NodePtr& total) {
-    if (reduction == Reduction::None) return rows;
-    IntList dims;
-    for (int d = 0; d < rows->shape.rank(); ++d)
-        dims.push_back(d);
-    const NodePtr s = g::reshape(g::reduce_sum(rows, dims), {});
-    return reduction == Reduction::Sum ? s : g::div(s, total);
-}
-
-NodePtr count_of(const NodePtr& n) {
-    return g::full(static_cast<double>(n->shape.numel()), n->dtype, {}, n->device);
-}
-
-// How many targets are not ignored, as a 0-d tensor of `dtype`.
-NodePtr valid_count(const NodePtr& target, std::int64_t ignore_index, DType dtype) {
-    const NodePtr ignored = g::full_int(ignore_index, target->dtype, target->shape, target->device);
-    const NodePtr valid = g::cast(g::ne(target, ignored), DType::Float32);
-    return g::cast(g::reshape(g::reduce_sum(valid, {0}), {}), dtype);
-}
-
-// Class scores with the classes last, (N * d1 * ..., C), and the targets in a row.
-struct Rows {
-    NodePtr scores, target;
-    Shape shape;  ///< of the targets
-};
-Rows class_rows(const Tensor& scores, const Tensor& target, const char* op) {
-    NodePtr x = node_of(scores, "the scores"), t = node_of(target, "the target");
-    if (t->dtype != DType::Int64 && t->dtype != DType::Int32 && t->dtype != DType::UInt8)
-        throw TypeError(fmt::format("{}: targets are class indices (int64), these are {}", op,
-                                    name_of(t->dtype)));
-    if (!is_floating(x->dtype))
-        throw TypeError(fmt::format("{}: the scores must be floating point, they are {}", op,
-                                    name_of(x->dtype)));
-    const int rank = x->shape.rank();
-    Shape expected;
-    if (rank >= 2) expected.push_back(x->shape[0]);
-    for (int d = 2; d < rank; ++d)
-        expected.push_back(x->shape[d]);
-    if (rank < 1 || !(t->shape == expected))
-        throw ValueError(
-            fmt::format("{}: scores of shape {} need targets of shape {}, these have {}", op,
-                        x->shape.str(), expected.str(), t->shape.str()));
-    Rows r;
-    r.shape = t->shape;
-    const std::int64_t classes = rank == 1 ? x->shape[0] : x->shape[1];
-    if (rank > 2) {
-        IntList order{0};
-        for (int d = 2; d < rank; ++d)
-            order.push_back(d);
-        order.push_back(1);
-        x = g::permute(x, order);
-    }
-    r.scores = g::reshape(x, {t->shape.numel(), classes});
-    r.target = g::cast(g::reshape(t, {t->shape.numel()}), DType::Int64);
-    return r;
-}
-
 }  // namespace
 
 DType heavy_dtype(const NodePtr& a, const NodePtr& b, const char* op) {
@@ -129,6 +68,10 @@ DType heavy_dtype(const NodePtr& a, const NodePtr& b, const char* op) {
     if (a->dtype == DType::Bool)
         throw TypeError(fmt::format("{}: not defined on bool tensors", op));
     return a->dtype;
+}
+
+NodePtr float32_under_autocast(const NodePtr& n) {
+    return autocast_dtype != DType::Float32 && is_half(n->dtype) ? g::cast(n, DType::Float32) : n;
 }
 
 Autocast::Autocast(DType dtype) : before_(autocast_dtype) {
@@ -321,49 +264,6 @@ Tensor dropout(const Tensor& x, double p, bool training, Site site) {
         const NodePtr u = g::random_uniform(n->shape, n->device);
         const NodePtr keep = g::le(g::full_like(u, p), u);
         return wrap(g::select(keep, g::mul_scalar(n, 1 / (1 - p)), g::full_like(n, 0)));
-    });
-}
-
-Tensor cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduction,
-                     std::int64_t ignore_index, double label_smoothing, Site site) {
-    return at_site(site, [&] {
-        if (!(label_smoothing >= 0 && label_smoothing <= 1))
-            throw ValueError(
-                fmt::format("cross_entropy: label smoothing {} is not in [0, 1]", label_smoothing));
-        const Rows r = class_rows(logits, target, "cross_entropy");
-        const NodePtr x = float32_under_autocast(r.scores);
-        NodePtr rows = g::softmax_cross_entropy(x, r.target, ignore_index, label_smoothing);
-        if (reduction == Reduction::None) return wrap(g::reshape(rows, r.shape));
-        return wrap(reduce_loss(rows, reduction, valid_count(r.target, ignore_index, rows->dtype)));
-    });
-}
-
-Tensor nll_loss(const Tensor& log_probs, const Tensor& target, Reduction reduction,
-                std::int64_t ignore_index, Site site) {
-    return at_site(site, [&] {
-        const Rows r = class_rows(log_probs, target, "nll_loss");
-        const std::int64_t classes = r.scores->shape[1];
-        const NodePtr t = g::check_index(r.target, 0, classes, ignore_index, "nll_loss");
-        const Shape& s = r.scores->shape;
-        const NodePtr hit = g::eq(g::iota(s, 1, DType::Int64, t->device),
-                                  g::expand_to(g::reshape(t, {s[0], 1}), s));
-        const NodePtr picked = g::select(hit, r.scores, g::full_like(r.scores, 0));
-        NodePtr rows = g::reshape(g::neg(g::reduce_sum(picked, {1})), {s[0]});
-        // A class number below C may itself be the ignored one.
-        const NodePtr ignored = g::eq(t, g::full_int(ignore_index, t->dtype, t->shape, t->device));
-        rows = g::select(ignored, g::full_like(rows, 0), rows);
-        if (reduction == Reduction::None) return wrap(g::reshape(rows, r.shape));
-        return wrap(reduce_loss(rows, reduction, valid_count(r.target, ignore_index, rows->dtype)));
-    });
-}
-
-Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction, Site site) {
-    return at_site(site, [&] {
-        const Pair p = promoted(input, target);
-        const NodePtr d = float32_under_autocast(g::sub(p.a, p.b));
-        if (!is_floating(d->dtype)) throw TypeError("mse_loss: the inputs must be floating point");
-        const NodePtr rows = g::mul(d, d);
-        return wrap(reduce_loss(rows, reduction, count_of(rows)));
     });
 }
 

@@ -88,14 +88,6 @@ Pool2dOptions pool_options(const Call& c) {
             .count_include_pad = c.flag("count_include_pad", true)};
 }
 
-Reduction loss_reduction(const Call& c) {
-    const auto name = c.has("reduction") ? c.args["reduction"].get<std::string>() : "mean";
-    if (name == "none") return Reduction::None;
-    if (name == "sum") return Reduction::Sum;
-    if (name == "mean") return Reduction::Mean;
-    throw std::invalid_argument("no reduction " + name);
-}
-
 Tensors batch_normalised(const Call& c) {
     const auto copy = [&](std::size_t i) {
         return c.optional_tensor(i).defined() ? c.tensor(i).detach() * 1 : Tensor{};
@@ -292,16 +284,6 @@ void add_heavy(Table& t) {
     t["dropout"] = one([](const Call& c) {
         return dropout(c.tensor(0), c.real("p", 0), c.flag("training", true));
     });
-    t["cross_entropy"] = one([](const Call& c) {
-        return cross_entropy(c.tensor(0), c.tensor(1), loss_reduction(c),
-                             c.integer("ignore_index", -100), c.real("label_smoothing", 0));
-    });
-    t["nll_loss"] = one([](const Call& c) {
-        return nll_loss(c.tensor(0), c.tensor(1), loss_reduction(c),
-                        c.integer("ignore_index", -100));
-    });
-    t["mse_loss"] =
-        one([](const Call& c) { return mse_loss(c.tensor(0), c.tensor(1), loss_reduction(c)); });
 }
 
 const Table& table() {
@@ -312,6 +294,8 @@ const Table& table() {
         add_shape(made);
         add_reduce(made);
         add_heavy(made);
+        add_activations(made);
+        add_losses(made);
         add_attention(made);
         add_more_convolution(made);
         add_order(made);
@@ -324,6 +308,14 @@ const Table& table() {
 }
 
 }  // namespace
+
+Reduction loss_reduction(const Call& c) {
+    const auto name = c.has("reduction") ? c.args["reduction"].get<std::string>() : "mean";
+    if (name == "none") return Reduction::None;
+    if (name == "sum") return Reduction::Sum;
+    if (name == "mean") return Reduction::Mean;
+    throw std::invalid_argument("no reduction " + name);
+}
 
 std::vector<Tensor> dispatch(const std::string& op, const Call& call) {
     const auto found = table().find(op);

@@ -36,7 +36,11 @@ inline nn::Pair pair(const Call& c, const char* name, std::int64_t otherwise) {
     return {j[0].get<std::int64_t>(), j[1].get<std::int64_t>()};
 }
 
+Reduction loss_reduction(const Call& c);
+
 // The families that have files of their own.
+void add_activations(Table& t);
+void add_losses(Table& t);
 void add_attention(Table& t);
 void add_more_convolution(Table& t);
 void add_order(Table& t);
