@@ -26,7 +26,9 @@ TEST(K18, SizesThatCannotBeAreErrors) {
     const std::int64_t big = std::int64_t{1} << 40;
     EXPECT_ERROR(zeros({big, big}), ValueError, "1099511627776");
     EXPECT_ERROR(matmul(zeros({big, 1}), zeros({1, big})), ValueError, "matmul");
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they end the program there
     EXPECT_ERROR(zeros({big, 64}).eval(), OutOfMemoryError);
+#endif
 }
 
 TEST(K19, EmbeddingRowsOutOfRange) {
