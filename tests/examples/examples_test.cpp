@@ -6,9 +6,11 @@
 #include <regex>
 
 #include "cli/process.h"
+#include "pippin/bert.h"
 #include "pippin/data.h"
 #include "pippin/io.h"
 #include "pippin/models.h"
+#include "pippin/random.h"
 
 namespace pippin {
 namespace {
@@ -282,6 +284,52 @@ TEST_F(Examples, FinetunedModelClassifiesImages) {
     EXPECT_EQ(o.code, 1);
     EXPECT_TRUE(o.has("finetune_image_folder")) << o.output;
     EXPECT_TRUE(run("inference", "--weights " + weights + " none.jpg").has("none.jpg"));
+}
+
+// A BERT of one small layer, from scratch: words tell the classes apart.
+TEST_F(Examples, NlpExampleLearnsFromFortunes) {
+    const fs::path bert = folder.path / "bert", texts = folder.path / "texts";
+    fs::create_directories(bert);
+    fs::create_directories(texts);
+    const std::vector<std::string> words{"cat", "purr", "mouse", "dog", "bark", "bone"};
+    std::ofstream vocabulary(bert / "vocab.txt");
+    for (const char* special : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"})
+        vocabulary << special << "\n";
+    for (const std::string& word : words)
+        vocabulary << word << "\n";
+    vocabulary.close();
+    models::BertConfig c;
+    c.vocab_size = 11, c.hidden_size = 32, c.layers = 1, c.heads = 2, c.intermediate_size = 64;
+    c.max_positions = 64;
+    std::ofstream(bert / "config.json")
+        << R"({"model_type": "bert", "vocab_size": 11, "hidden_size": 32, "num_hidden_layers": 1,
+               "num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 64,
+               "type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12,
+               "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1})";
+    manual_seed(1);
+    io::save_safetensors(bert / "model.safetensors", models::BertModel(c).state_dict());
+    for (int k = 0; k < 2; ++k) {
+        std::ofstream file(texts / (k ? "dogs" : "cats"));
+        for (int i = 0; i < 60; ++i) {
+            for (int w = 0; w <= i % 5; ++w)
+                file << words[static_cast<std::size_t>(3 * k + (i + w) % 3)] << " ";
+            file << "\n%\n";
+        }
+    }
+    Outcome o = run("nlp_example", "--cpu --model_dir " + bert.string() + " --data_dir " +
+                                       texts.string() + " --epochs 4 --lr 5e-3 --output_dir " +
+                                       (folder.path / "out").string());
+    ASSERT_EQ(o.code, 0) << o.output;
+    std::smatch last;
+    const std::string line = o.lines().back();
+    ASSERT_TRUE(std::regex_match(
+        line, last, std::regex(R"(epoch 3: \{'accuracy': ([0-9.]+), 'f1': ([0-9.]+)\})")))
+        << o.output;
+    EXPECT_GT(std::atof(last[1].str().c_str()), 0.9) << o.output;
+    EXPECT_TRUE(fs::exists(folder.path / "out" / "model.safetensors"));
+    o = run("nlp_example", "--model_dir " + texts.string() + " --data_dir " + texts.string());
+    EXPECT_EQ(o.code, 1);
+    EXPECT_TRUE(o.has("config.json") || o.has("vocab.txt")) << o.output;
 }
 
 TEST_F(Examples, CvExampleSaysWhatIsWrong) {
