@@ -359,10 +359,14 @@ PlanCost plan_cost(const Tensor& t) {
     std::vector<plan::Target> targets = collect(t.variable().get());
     if (targets.empty()) return cost;
     const plan::Plan p = plan::make_plan(plan::trace(std::move(targets), next_mark()));
+    if (std::getenv("PIPPIN_EXPLAIN")) fmt::print(stderr, "{}", p.str());
     for (const plan::Launch& l : p.launches)
         if (l.heavy) cost.heavy_flops += l.flops;
     cost.launches = static_cast<std::int64_t>(p.launches.size());
     cost.arena_bytes = p.arena_bytes;
+    for (const plan::OutputInfo& o : p.outputs)
+        if (o.donated_input < 0 && o.same_as_input < 0)
+            cost.output_bytes += p.slots[static_cast<std::size_t>(o.slot)].bytes;
     return cost;
 }
 

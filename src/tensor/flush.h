@@ -13,6 +13,7 @@ void flush_for(Variable& v);
 struct PlanCost {
     std::int64_t heavy_flops = 0;  ///< of convolutions, products and the like
     std::int64_t launches = 0, arena_bytes = 0;
+    std::int64_t output_bytes = 0;  ///< of results in memory of their own
 };
 PlanCost plan_cost(const Tensor& t);
 

@@ -2,12 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "cli/process.h"
 #include "pippin/models.h"
+#include "pippin/optim.h"
+#include "pippin/random.h"
+#include "pippin/stats.h"
 
 namespace pippin {
 namespace {
@@ -50,6 +54,38 @@ TEST(ModelsCommand, PrintsATableOfThoseAskedFor) {
     const test::Outcome unknown = test::shell(kPippin.string() + " models resnet19");
     EXPECT_EQ(unknown.code, 1);
     EXPECT_TRUE(unknown.has("resnet19") && unknown.has("vit_b_16")) << unknown.output;
+}
+
+// The plan's figure against what a real step takes.
+TEST(EstimateMemory, IsWhatTrainingTakes) {
+    const test::Outcome out =
+        test::shell(kPippin.string() + " estimate-memory resnet18 --batch 4 --dtypes float32");
+    ASSERT_EQ(out.code, 0) << out.output;
+    const std::string row = out.lines().at(3);
+    double said = 0;
+    char unit[8] = "";
+    ASSERT_EQ(std::sscanf(row.c_str() + row.size() - 11, "%lf %7s", &said, unit), 2) << row;
+    EXPECT_STREQ(unit, "MiB");
+    manual_seed(1);
+    const auto model = models::resnet18();
+    optim::Adam optimizer(model->parameters());
+    const Tensor x = randn({4, 3, 224, 224}).eval(), y = randint(0, 1000, {4}).eval();
+    for (int step = 0; step < 2; ++step) {
+        if (step == 1) reset_peak_memory();
+        const Tensor loss = cross_entropy((*model)(x), y);
+        optimizer.zero_grad();
+        loss.backward();
+        optimizer.step();
+        synchronize();
+    }
+    EXPECT_NEAR(said, static_cast<double>(stats().bytes_peak) / (1 << 20), 0.1 * said) << row;
+}
+
+TEST(EstimateMemory, SaysWhatItTakes) {
+    const std::string command = kPippin.string() + " estimate-memory ";
+    EXPECT_TRUE(test::shell(command + "resnet19").has("resnet18"));
+    EXPECT_TRUE(test::shell(command + "resnet18 --dtypes int4").has("int4"));
+    EXPECT_TRUE(test::shell(command + "none.safetensors").has("none.safetensors"));
 }
 
 }  // namespace
