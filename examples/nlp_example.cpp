@@ -1,7 +1,7 @@
 // Fine-tunes a BERT checkpoint to tell which file a text comes from: Debian's fortunes by default,
 // a class for each file. Prints accuracy and F1 (the mean over the classes) after each epoch.
+#include <fmt/format.h>
 #include <algorithm>
-#include <numeric>
 
 #include "flags.h"
 #include "pippin/accelerator.h"
