@@ -29,8 +29,14 @@ struct Pool {
     std::map<std::size_t, std::vector<Memory>> free;  // by rounded size
     std::size_t cached = 0, live = 0, peak = 0;
 
-    // The cache may hold as much as is live, and never less than this.
-    static constexpr std::size_t kKeepAtLeast = std::size_t{64} << 20;
+    // The cache may hold as much as is live, and never less than this. A GPU's driver is slow to
+    // give memory, and it is there for this program: half of it.
+    static std::size_t keep_at_least(Device device, Backend& b) {
+        const std::size_t half = static_cast<std::size_t>(b.capabilities().memory_bytes) / 2;
+        return device.type() == Device::Type::GPU && !b.capabilities().unified_memory
+                   ? half
+                   : std::size_t{64} << 20;
+    }
 
     void trim(Backend& b, std::size_t limit) {
         while (cached > limit && !free.empty()) {
@@ -120,8 +126,9 @@ Buffer::~Buffer() {
     p.live -= bytes;
     p.free[bytes].push_back(memory);
     p.cached += bytes;
-    const std::size_t limit = std::max(p.live, runtime::Pool::kKeepAtLeast);
-    if (p.cached > limit) p.trim(runtime::backend(device), limit);
+    runtime::Backend& b = runtime::backend(device);
+    const std::size_t limit = std::max(p.live, runtime::Pool::keep_at_least(device, b));
+    if (p.cached > limit) p.trim(b, limit);
 }
 
 }  // namespace pippin

@@ -92,7 +92,7 @@ class Queue {
     }
 
   private:
-    static constexpr std::size_t kMaxQueued = 4, kMaxFlying = 2;
+    static constexpr std::size_t kMaxQueued = 4, kMaxFlying = 3;
 
     struct Flight {
         Submission submission;

@@ -19,6 +19,7 @@ const bool allowed = [] {
 
 void GpuTest::SetUp() {
     ASSERT_TRUE(allowed);
+    set_default_device(Device{});  // a real GPU would be the default: tests say what they want
     if (gpu::devices().empty()) GTEST_SKIP() << "no gpu: " << gpu::why_no_more_devices();
 }
 

@@ -74,16 +74,57 @@ std::string cut(const std::string& from,
     return out;
 }
 
-// float load_?(...): an element of x under a window, or zero in the padding.
-std::string load_window(const Geometry& g, const plan::Operand& x) {
+const char* zero(bool quad) { return quad ? "MAKE_F4(0.0f, 0.0f, 0.0f, 0.0f)" : "0.0f"; }
+std::string load_at(const plan::Operand& o, const std::string& index, bool quad) {
+    return quad ? fmt::format("LD_F4(p, ({}) / 4)", index) : load(o.dtype, "p", index);
+}
+
+// The body of load_?(...): an element (or a quad of channels) of x under a window, or zero in the
+// padding.
+std::string load_window(const Geometry& g, const plan::Operand& x, bool quad) {
     return fmt::format(
         "int ih = {};\nint iw = {};\n"
-        "if (ih < 0 || ih >= {} || iw < 0 || iw >= {}) return 0.0f;\n"
+        "if (ih < 0 || ih >= {} || iw < 0 || iw >= {}) return {};\n"
         "return {};\n",
-        input_at(g, 0, "oh", "kh"), input_at(g, 1, "ow", "kw"), g.h, g.w,
-        load(x.dtype, "p",
-             map_index(x, "img", g.groups > 1 ? fmt::format("b * {} + c", g.cig) : "c", "ih",
-                       "iw")));
+        input_at(g, 0, "oh", "kh"), input_at(g, 1, "ow", "kw"), g.h, g.w, zero(quad),
+        load_at(
+            x,
+            map_index(x, "img", g.groups > 1 ? fmt::format("b * {} + c", g.cig) : "c", "ih", "iw"),
+            quad));
+}
+
+// Whether pixels lie one behind the other, image after image: then a pixel's number is enough.
+bool has_linear_pixels(const plan::Operand& o) {
+    const std::int64_t step = o.shape[3] == 1 ? o.strides[2] : o.strides[3];
+    if (o.shape[3] == 1 && o.shape[2] == 1) return false;
+    return (o.shape[2] == 1 || o.strides[2] == o.shape[3] * step) &&
+           (o.shape[0] == 1 || o.strides[0] == o.shape[2] * o.shape[3] * step);
+}
+std::string pixel_index(const plan::Operand& o, const std::string& m, const std::string& channel) {
+    const std::int64_t c = o.shape[1] == 1 ? 0 : o.strides[1];
+    return fmt::format("({}) * {} + ({}) * {}", m, o.shape[3] == 1 ? o.strides[2] : o.strides[3],
+                       channel, c);
+}
+// Quads of channels, none of which belongs to two groups.
+bool quads_in_groups(const plan::Operand& o, std::int64_t channels) {
+    return has_quads(o, 1) && channels % 4 == 0;
+}
+// Windows of one pixel, one after the other.
+bool is_pointwise(const Geometry& g) {
+    return g.kh * g.kw == 1 && g.stride[0] * g.stride[1] == 1 && g.pad[0] + g.pad[1] == 0;
+}
+
+// load_b of packed weights: [group][n][k].
+std::string load_packed(std::int64_t n, std::int64_t k, bool quads) {
+    std::string out = fmt::format(
+        "float load_b(PTR p, int b, int k, int n) {{ return LD_F32(p, (b * {} + n) * {} + k); }}\n",
+        n, k);
+    if (quads)
+        out += fmt::format(
+            "F4 load_b4(PTR p, int b, int k, int n) {{ return LD_F4(p, ((b * {} + n) * {} + k) / "
+            "4); }}\n",
+            n, k);
+    return out;
 }
 
 // Copies weights to scratch as [group][n][kh][kw][c], floats; n is the output's channel (of the
@@ -185,6 +226,35 @@ std::int64_t align(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace
 
+namespace {
+
+const char* kLoadA[] = {"float load_a(PTR p, int b, int m, int k) {\n",
+                        "F4 load_a4(PTR p, int b, int m, int k) {\n"};
+const char* kLoadB[] = {"float load_b(PTR p, int b, int k, int n) {\n",
+                        "F4 load_b4(PTR p, int b, int k, int n) {\n"};
+
+std::string in_group(const Geometry& g, const char* name, std::int64_t channels) {
+    return g.groups > 1 ? fmt::format("b * {} + {}", channels, name) : name;
+}
+
+// store_c and store_c4 into a map whose pixel is m.
+void store_map(Gemm& gemm, const plan::HeavyLaunch& l, const std::string& pixel,
+               const std::vector<std::string>& at, std::int64_t channels) {
+    // Where pixels are in one run, nothing has to be taken apart.
+    const bool linear = has_linear_pixels(l.output) && l.epilogue.residual < 0;
+    const std::string to = linear ? pixel_index(l.output, "m", at[1]) : strided_index(l.output, at);
+    gemm.functions +=
+        "void store_c(PTR c, PTR bias, PTR residual, int b, int m, int n, float x) {\n" +
+        (linear ? "" : pixel) + epilogue(l, at[1], residual_index(l, at), to) + "}\n";
+    gemm.c_quads = linear && quads_in_groups(l.output, channels);
+    if (gemm.c_quads)
+        gemm.functions +=
+            "void store_c4(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x) {\n" +
+            epilogue4(l, at[1], to) + "}\n";
+}
+
+}  // namespace
+
 void write_conv2d(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& f) {
     check_all(l);
     const plan::Operand &x = l.operands[0], &weight = l.operands[1], &y = l.output;
@@ -197,20 +267,22 @@ void write_conv2d(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& 
     gemm.m = g.n * g.oh * g.ow;
     gemm.n = g.cog;
     gemm.k = g.kh * g.kw * g.cig;
-    const std::vector<std::string> at{"img", g.groups > 1 ? fmt::format("b * {} + n", g.cog) : "n",
-                                      "oh", "ow"};
     const std::string pixel = cut("m", {{"img", g.n}, {"oh", g.oh}, {"ow", g.ow}});
+    const std::string taps = cut("k", {{"kh", g.kh}, {"kw", g.kw}, {"c", g.cig}});
     const bool packed = is_packed(g, weight, true);
-    gemm.functions =
-        "float load_a(PTR p, int b, int m, int k) {\n" + pixel +
-        cut("k", {{"kh", g.kh}, {"kw", g.kw}, {"c", g.cig}}) + load_window(g, x) + "}\n" +
-        fmt::format(
-            "float load_b(PTR p, int b, int k, int n) {{ return LD_F32(p, (b * {} + n) * "
-            "{} + k); }}\n",
-            g.cog, gemm.k) +
-        "void store_c(PTR c, PTR bias, PTR residual, int b, int m, int n, float x) {\n" + pixel +
-        epilogue(l, at[1], residual_index(l, at), strided_index(y, at)) + "}\n";
+    const bool rows = is_pointwise(g) && has_linear_pixels(x);
     gemm.a_along_k = gemm.b_along_k = true;
+    gemm.a_quads = quads_in_groups(x, g.cig);
+    gemm.b_quads = gemm.k % 4 == 0 && (!packed || weight.offset % 4 == 0);
+    for (int quad = 0; quad <= gemm.a_quads; ++quad)
+        gemm.functions +=
+            kLoadA[quad] +
+            (rows ? fmt::format("return {};\n",
+                                load_at(x, pixel_index(x, "m", in_group(g, "k", g.cig)), quad))
+                  : pixel + taps + load_window(g, x, quad)) +
+            "}\n";
+    gemm.functions += load_packed(g.cog, gemm.k, gemm.b_quads);
+    store_map(gemm, l, pixel, {"img", in_group(g, "n", g.cog), "oh", "ow"}, g.cog);
     gemm.a = operand_arg(x);
     gemm.b = packed ? operand_arg(weight) : scratch_arg(0);
     set_epilogue_args(gemm, l);
@@ -234,30 +306,34 @@ void write_conv2d_grad_input(Work& w, Step& s, const plan::HeavyLaunch& l, const
     gemm.n = g.cig;
     gemm.k = g.kh * g.kw * g.cog;
     const std::string pixel = cut("m", {{"img", g.n}, {"row", g.h}, {"col", g.w}});
-    const std::vector<std::string> at{"img", g.groups > 1 ? fmt::format("b * {} + n", g.cig) : "n",
-                                      "row", "col"};
-    std::string source = fmt::format("int th = row + {} - kh * {};\nint tw = col + {} - kw * {};\n",
-                                     g.pad[0], g.dilation[0], g.pad[1], g.dilation[1]);
-    source += "if (th < 0 || tw < 0) return 0.0f;\n";
-    source += fmt::format("int o_h = th / {};\nint o_w = tw / {};\n", g.stride[0], g.stride[1]);
-    std::string outside = fmt::format("o_h >= {} || o_w >= {}", g.oh, g.ow);
-    if (g.stride[0] > 1) outside += fmt::format(" || o_h * {} != th", g.stride[0]);
-    if (g.stride[1] > 1) outside += fmt::format(" || o_w * {} != tw", g.stride[1]);
-    source +=
-        fmt::format("if ({}) return 0.0f;\nreturn {};\n", outside,
-                    load(dy.dtype, "p",
-                         map_index(dy, "img", g.groups > 1 ? fmt::format("b * {} + c", g.cog) : "c",
-                                   "o_h", "o_w")));
-    gemm.functions =
-        "float load_a(PTR p, int b, int m, int k) {\n" + pixel +
-        cut("k", {{"kh", g.kh}, {"kw", g.kw}, {"c", g.cog}}) + source + "}\n" +
-        fmt::format(
-            "float load_b(PTR p, int b, int k, int n) {{ return LD_F32(p, (b * {} + n) * "
-            "{} + k); }}\n",
-            g.cig, gemm.k) +
-        "void store_c(PTR c, PTR bias, PTR residual, int b, int m, int n, float x) {\n" + pixel +
-        epilogue(l, at[1], residual_index(l, at), strided_index(dx, at)) + "}\n";
+    const std::string taps = cut("k", {{"kh", g.kh}, {"kw", g.kw}, {"c", g.cog}});
+    const auto source = [&](bool quad) {
+        std::string text =
+            fmt::format("int th = row + {} - kh * {};\nint tw = col + {} - kw * {};\n", g.pad[0],
+                        g.dilation[0], g.pad[1], g.dilation[1]);
+        text += fmt::format("if (th < 0 || tw < 0) return {};\n", zero(quad));
+        text += fmt::format("int o_h = th / {};\nint o_w = tw / {};\n", g.stride[0], g.stride[1]);
+        std::string outside = fmt::format("o_h >= {} || o_w >= {}", g.oh, g.ow);
+        if (g.stride[0] > 1) outside += fmt::format(" || o_h * {} != th", g.stride[0]);
+        if (g.stride[1] > 1) outside += fmt::format(" || o_w * {} != tw", g.stride[1]);
+        return text +
+               fmt::format(
+                   "if ({}) return {};\nreturn {};\n", outside, zero(quad),
+                   load_at(dy, map_index(dy, "img", in_group(g, "c", g.cog), "o_h", "o_w"), quad));
+    };
+    const bool rows = is_pointwise(g) && has_linear_pixels(dy);
     gemm.a_along_k = gemm.b_along_k = true;
+    gemm.a_quads = quads_in_groups(dy, g.cog);
+    gemm.b_quads = gemm.k % 4 == 0;
+    for (int quad = 0; quad <= gemm.a_quads; ++quad)
+        gemm.functions +=
+            kLoadA[quad] +
+            (rows ? fmt::format("return {};\n",
+                                load_at(dy, pixel_index(dy, "m", in_group(g, "k", g.cog)), quad))
+                  : pixel + taps + source(quad)) +
+            "}\n";
+    gemm.functions += load_packed(g.cig, gemm.k, gemm.b_quads);
+    store_map(gemm, l, pixel, {"img", in_group(g, "n", g.cig), "row", "col"}, g.cig);
     gemm.a = operand_arg(dy);
     gemm.b = scratch_arg(0);
     set_epilogue_args(gemm, l);
@@ -279,17 +355,28 @@ void write_conv2d_grad_weight(Work& w, Step& s, const plan::HeavyLaunch& l, cons
     gemm.k = g.n * g.oh * g.ow;
     const std::string pixel = cut("k", {{"img", g.n}, {"oh", g.oh}, {"ow", g.ow}});
     const std::string window = cut("n", {{"kh", g.kh}, {"kw", g.kw}, {"c", g.cig}});
-    const std::string channel = g.groups > 1 ? fmt::format("b * {} + m", g.cog) : "m";
-    const std::vector<std::string> at{channel, "c", "kh", "kw"};
-    gemm.functions =
-        "float load_a(PTR p, int b, int m, int k) {\n" + pixel +
-        fmt::format("return {};\n}}\n",
-                    load(dy.dtype, "p", map_index(dy, "img", channel, "oh", "ow"))) +
-        "float load_b(PTR p, int b, int k, int n) {\n" + pixel + window + load_window(g, x) +
-        "}\n" + "void store_c(PTR c_, PTR bias, PTR residual, int b, int m, int n, float x) {\n" +
-        window + "PTR to = c_;\n" + store(dw.dtype, "to", strided_index(dw, at), "x") + ";\n}\n";
+    const std::string channel = in_group(g, "m", g.cog);
     gemm.a_along_k = dy.strides[1] != 1 && g.co != 1;
     gemm.b_along_k = x.strides[1] != 1 && g.ci != 1;
+    gemm.a_quads = !gemm.a_along_k && quads_in_groups(dy, g.cog);
+    gemm.b_quads = !gemm.b_along_k && quads_in_groups(x, g.cig);
+    const bool linear = has_linear_pixels(dy);
+    const bool rows = is_pointwise(g) && has_linear_pixels(x);
+    const std::string from =
+        linear ? pixel_index(dy, "k", channel) : map_index(dy, "img", channel, "oh", "ow");
+    for (int quad = 0; quad <= gemm.a_quads; ++quad)
+        gemm.functions += kLoadA[quad] + (linear ? "" : pixel) +
+                          fmt::format("return {};\n}}\n", load_at(dy, from, quad));
+    for (int quad = 0; quad <= gemm.b_quads; ++quad)
+        gemm.functions +=
+            kLoadB[quad] +
+            (rows ? fmt::format("return {};\n",
+                                load_at(x, pixel_index(x, "k", in_group(g, "n", g.cig)), quad))
+                  : pixel + window + load_window(g, x, quad)) +
+            "}\n";
+    gemm.functions +=
+        "void store_c(PTR to, PTR bias, PTR residual, int b, int m, int n, float x) {\n" + window +
+        store(dw.dtype, "to", strided_index(dw, {channel, "c", "kh", "kw"}), "x") + ";\n}\n";
     gemm.a = operand_arg(dy);
     gemm.b = operand_arg(x);
     gemm.c = operand_arg(dw);

@@ -10,7 +10,8 @@ namespace pippin::gpu {
 
 struct Found {
     std::string name;
-    bool software = false;  ///< the processor plays a GPU
+    bool software = false;        ///< the processor plays a GPU
+    bool keeps_denormals = true;  ///< else numbers below the smallest normal float are zero to it
 };
 
 /// Best first: "gpu:0" is the first one. Software is there only where PIPPIN_ALLOW_SOFTWARE_GPU

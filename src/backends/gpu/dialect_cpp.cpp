@@ -16,13 +16,14 @@ struct F4 {
     float x, y, z, w;
 };
 
-extern uint lane, group;
-extern const std::uint64_t* arguments;
+extern uint fiber_lane, fiber_group;
+extern const std::uint64_t* fiber_arguments;
 void yield();
 
 #define MAKE_F4(a, b, c, d) (F4{a, b, c, d})
-#define LANE lane
-#define GROUP group
+#define LANE fiber_lane
+#define GROUP fiber_group
+#define SET_PART(quad, i, v) (reinterpret_cast<float*>(&(quad))[i] = (v))
 #define AS_FLOAT(x) std::bit_cast<float>(std::uint32_t(x))
 #define AS_UINT(x) std::bit_cast<std::uint32_t>(float(x))
 #define FMA(a, b, c) ((a) * (b) + (c))
@@ -32,8 +33,8 @@ void yield();
 #define BARRIER() yield()
 #define UNROLL
 #define ROLL
-#define ARG(i) I64(arguments[i])
-#define ADDRESS(i) PTR(arguments[i])
+#define ARG(i) I64(fiber_arguments[i])
+#define ADDRESS(i) PTR(fiber_arguments[i])
 #define MULHI(a, b) uint(std::uint64_t(a) * std::uint64_t(b) >> 32)
 #define ATOMIC_CLAIM(p) (std::exchange(*reinterpret_cast<uint*>(p), 1u) == 0u)
 #define MEMORY(type, p, i) (reinterpret_cast<type*>(p)[i])

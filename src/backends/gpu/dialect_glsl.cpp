@@ -27,7 +27,7 @@ constexpr Element kElements[] = {
 
 }  // namespace
 
-std::string render_glsl(const KernelSource& k) {
+std::string render_glsl(const KernelSource& k, const GlslOptions& options) {
     std::string text = "#version 460\n";
     const auto has = [&](std::string_view word) {
         return k.body.find(word) != std::string::npos ||
@@ -39,11 +39,17 @@ std::string render_glsl(const KernelSource& k) {
         text += std::string("#extension ") + extension + " : require\n";
     if (has("_U8(")) text += "#extension GL_EXT_shader_8bit_storage : require\n";
     if (has("_U16(")) text += "#extension GL_EXT_shader_16bit_storage : require\n";
+    // Execution modes of SPIR-V (float controls) that GLSL has no words for.
+    if (options.keep_denormals || options.keep_specials)
+        text += "#extension GL_EXT_spirv_intrinsics : require\n";
+    if (options.keep_denormals) text += "spirv_execution_mode(capabilities = [4464], 4459, 32);\n";
+    if (options.keep_specials) text += "spirv_execution_mode(capabilities = [4466], 4461, 32);\n";
     text += "layout(local_size_x = " + std::to_string(k.threads) + ") in;\n";
     text += R"(
 #define I64 int64_t
 #define F4 vec4
 #define MAKE_F4(a, b, c, d) vec4(a, b, c, d)
+#define SET_PART(quad, i, v) (quad)[i] = (v)
 #define LANE gl_LocalInvocationID.x
 #define GROUP (gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x)
 #define AS_FLOAT uintBitsToFloat

@@ -24,7 +24,9 @@ struct Tile {
     int bn() const { return side * 4 * n_quads; }
 };
 
-constexpr Tile kLarge{16, 2, 2, 8}, kMedium{16, 1, 1, 16}, kSmall{8, 1, 1, 8};
+// Few threads with many sums each did best on an H200 (8192^3: 39.7 TFLOP/s, where squares of 16
+// had 38); smaller files of registers want the middle one.
+constexpr Tile kLarge{8, 4, 2, 8}, kMedium{8, 2, 2, 16}, kSmall{8, 1, 1, 32}, kSoftware{8, 1, 1, 8};
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -45,9 +47,9 @@ Tile choose(const Gemm& g, const Features& f) {
         const std::int64_t splits = std::clamp<std::int64_t>(g.k / 512, 1, 64);
         return waste(t) < 1.4 && tiles_of(g, t) * splits >= enough;
     };
-    if (!f.small_tiles && fits(kLarge)) return kLarge;
-    if (fits(kMedium)) return kMedium;
-    return kSmall;
+    if (f.large_tiles && fits(kLarge)) return kLarge;
+    if (!f.small_tiles && fits(kMedium)) return kMedium;
+    return f.small_tiles ? kSoftware : kSmall;
 }
 
 class GemmWriter {
@@ -58,9 +60,9 @@ class GemmWriter {
         t_ = choose(g_, f_);
         const std::int64_t tiles = tiles_of(g_, t_);
         splits_ = 1;
-        if (tiles < f_.parallel_groups && g_.k >= 512)
+        if (tiles < f_.parallel_groups && g_.k >= 256)
             splits_ = std::clamp<std::int64_t>(
-                std::min(ceil_div(2 * f_.parallel_groups, tiles), g_.k / 256), 1, 128);
+                std::min(ceil_div(2 * f_.parallel_groups, tiles), g_.k / 128), 1, 128);
         const std::int64_t steps = std::max<std::int64_t>(ceil_div(g_.k, t_.depth), 1);
         splits_ = std::max(splits_, ceil_div(steps * (t_.depth + 2), f_.max_loop));
         length_ = ceil_div(steps, splits_) * t_.depth;
@@ -76,51 +78,98 @@ class GemmWriter {
     int a_stride() const { return t_.bm() / 4 + 1; }  // quads of a row, one to spare: no conflicts
     int b_stride() const { return t_.bn() / 4 + 1; }
 
+    struct Side {
+        char name;
+        bool along_k, quads;
+        std::int64_t extent;
+        int tile, stride;
+        const char* first;
+    };
+    Side side_of(bool a) const {
+        if (a) return {'a', g_.a_along_k, g_.a_quads, g_.m, t_.bm(), a_stride(), "m_first"};
+        return {'b', g_.b_along_k, g_.b_quads, g_.n, t_.bn(), b_stride(), "n_first"};
+    }
+    // A thread's quads: along m or n at one k, but along k where memory has them so.
+    struct Place {
+        std::string k, q;  // first k of it, first m or n of it, in the tile
+    };
+    Place place(const Side& s, int pass) const {
+        const std::string i = fmt::format("(int(LANE) + {})", pass * t_.threads());
+        const int quads = s.tile / 4;
+        if (s.along_k && s.quads)
+            return {fmt::format("{} % {} * 4", i, t_.depth / 4),
+                    fmt::format("{} / {}", i, t_.depth / 4)};
+        if (s.along_k)
+            return {fmt::format("{} % {}", i, t_.depth), fmt::format("{} / {} * 4", i, t_.depth)};
+        return {fmt::format("{} / {}", i, quads), fmt::format("{} % {} * 4", i, quads)};
+    }
+
     // Statements that fetch this thread's quads of the tiles from k0 on into registers.
     std::string fetch(bool a) const {
-        const int quads = (a ? t_.bm() : t_.bn()) / 4, all = quads * t_.depth;
-        const bool along_k = a ? g_.a_along_k : g_.b_along_k;
-        const char name = a ? 'a' : 'b';
+        const Side s = side_of(a);
+        const int all = s.tile / 4 * t_.depth;
         std::string out;
         for (int pass = 0; pass * t_.threads() < all; ++pass) {
-            const std::string i = fmt::format("(int(LANE) + {})", pass * t_.threads());
-            const std::string k =
-                along_k ? fmt::format("{} % {}", i, t_.depth) : fmt::format("{} / {}", i, quads);
-            const std::string q =
-                along_k ? fmt::format("{} / {}", i, t_.depth) : fmt::format("{} % {}", i, quads);
-            out += fmt::format("{{\nint k = k0 + {};\nint q = {}_first + 4 * ({});\n", k,
-                               a ? 'm' : 'n', q);
-            std::string values;
-            for (int c = 0; c < 4; ++c) {
-                const std::string load = a ? fmt::format("load_a(pa, b, q + {}, k)", c)
-                                           : fmt::format("load_b(pb, b, k, q + {})", c);
-                const std::int64_t extent = a ? g_.m : g_.n;
-                std::string test = "k < k_end";
-                if (extent % (a ? t_.bm() : t_.bn()) != 0)
-                    test += fmt::format(" && q + {} < {}", c, extent);
-                out += fmt::format("float f{} = 0.0f;\nif ({}) f{} = {};\n", c, test, c, load);
-                values += (c ? ", f" : "f") + std::to_string(c);
+            const Place at = place(s, pass);
+            const bool part = (pass + 1) * t_.threads() > all;
+            out += fmt::format("{{\nint k = k0 + {};\nint q = {} + {};\n", at.k, s.first, at.q);
+            const auto call = [&](const char* suffix, int c) {
+                const std::string q = c ? fmt::format("q + {}", c) : "q";
+                return a ? fmt::format("load_a{}(pa, b, {}, k)", suffix, q)
+                         : fmt::format("load_b{}(pb, b, k, {})", suffix, q);
+            };
+            const auto test = [&](int c) {
+                std::string t = g_.k > 0 && g_.k % t_.depth == 0 ? "" : "k < k_end";
+                if (s.extent % s.tile != 0)
+                    t += fmt::format("{}q + {} < {}", t.empty() ? "" : " && ", c, s.extent);
+                return t;
+            };
+            if (part) out += fmt::format("if (int(LANE) + {} < {}) {{\n", pass * t_.threads(), all);
+            if (s.quads) {
+                // Extents are whole quads, so that one test is enough.
+                const std::string t = test(0);
+                if (!t.empty())
+                    out += fmt::format("{}{}_next = MAKE_F4(0.0f, 0.0f, 0.0f, 0.0f);\nif ({}) ",
+                                       s.name, pass, t);
+                out += fmt::format("{}{}_next = {};\n", s.name, pass, call("4", 0));
+            } else {
+                std::string values;
+                for (int c = 0; c < 4; ++c) {
+                    const std::string t = test(c);
+                    out += fmt::format("float f{} = 0.0f;\n", c);
+                    if (!t.empty()) out += fmt::format("if ({}) ", t);
+                    out += fmt::format("f{} = {};\n", c, call("", c));
+                    values += (c ? ", f" : "f") + std::to_string(c);
+                }
+                out += fmt::format("{}{}_next = MAKE_F4({});\n", s.name, pass, values);
             }
-            out += fmt::format("{}{}_next = MAKE_F4({});\n}}\n", name, pass, values);
+            out += part ? "}\n}\n" : "}\n";
         }
         return out;
     }
     std::string put(bool a) const {
-        const int quads = (a ? t_.bm() : t_.bn()) / 4, all = quads * t_.depth;
-        const bool along_k = a ? g_.a_along_k : g_.b_along_k;
-        const char name = a ? 'a' : 'b';
+        static constexpr std::array<char, 4> kPart{'x', 'y', 'z', 'w'};
+        const Side s = side_of(a);
+        const int all = s.tile / 4 * t_.depth;
         std::string out;
         for (int pass = 0; pass * t_.threads() < all; ++pass) {
-            const std::string i = fmt::format("(int(LANE) + {})", pass * t_.threads());
-            const std::string k =
-                along_k ? fmt::format("{} % {}", i, t_.depth) : fmt::format("{} / {}", i, quads);
-            const std::string q =
-                along_k ? fmt::format("{} / {}", i, t_.depth) : fmt::format("{} % {}", i, quads);
-            const std::string guard =
-                (pass + 1) * t_.threads() > all ? fmt::format("if ({} < {}) ", i, all) : "";
-            out += fmt::format("{0}tile_{1}[side * {2} + ({3}) * {4} + {5}] = {1}{6}_next;\n",
-                               guard, name, (a ? a_stride() : b_stride()) * t_.depth, k,
-                               a ? a_stride() : b_stride(), q, pass);
+            const Place at = place(s, pass);
+            out += (pass + 1) * t_.threads() > all
+                       ? fmt::format("if (int(LANE) + {} < {}) {{\n", pass * t_.threads(), all)
+                       : "{\n";
+            const std::string base = fmt::format("side * {}", s.stride * t_.depth);
+            if (s.along_k && s.quads) {
+                out += fmt::format("int k = {};\nint q = {};\n", at.k, at.q);
+                for (int c = 0; c < 4; ++c)
+                    out += fmt::format(
+                        "SET_PART(tile_{0}[{1} + (k + {2}) * {3} + q / 4], q % 4, "
+                        "{0}{4}_next.{5});\n",
+                        s.name, base, c, s.stride, pass, kPart[static_cast<std::size_t>(c)]);
+            } else {
+                out += fmt::format("tile_{0}[{1} + ({2}) * {3} + ({4}) / 4] = {0}{5}_next;\n",
+                                   s.name, base, at.k, s.stride, at.q, pass);
+            }
+            out += "}\n";
         }
         return out;
     }
@@ -190,6 +239,17 @@ class GemmWriter {
             o += fmt::format("{{\nint m = m_first + {} + 4 * ty + {};\n", i / 4 * t_.side * 4,
                              i % 4);
             if (g_.m % t_.bm() != 0) o += fmt::format("if (m < {}) {{\n", g_.m);
+            if (splits_ == 1 && g_.c_quads) {
+                for (int j = 0; j < columns; j += 4) {
+                    o += fmt::format("{{\nint n = n_first + {} + 4 * tx;\n", j * t_.side);
+                    if (g_.n % t_.bn() != 0) o += fmt::format("if (n < {}) ", g_.n);
+                    o += fmt::format(
+                        "store_c4(pc, bias, residual, b, m, n, MAKE_F4({}, {}, {}, {}));\n}}\n",
+                        sum(i, j), sum(i, j + 1), sum(i, j + 2), sum(i, j + 3));
+                }
+                o += g_.m % t_.bm() != 0 ? "}\n}\n" : "}\n";
+                continue;
+            }
             for (int j = 0; j < columns; ++j) {
                 o += fmt::format("{{\nint n = n_first + {} + 4 * tx + {};\n", j / 4 * t_.side * 4,
                                  j % 4);
@@ -276,6 +336,37 @@ void check_operand(const plan::Operand& o) {
         reach += std::max<std::int64_t>(o.shape[d] - 1, 0) *
                  std::abs(o.strides[static_cast<std::size_t>(d)]);
     if (reach >= (std::int64_t{1} << 31) - 4096) throw Error("it is too large for 32-bit indices");
+}
+
+bool has_quads(const plan::Operand& o, int along) {
+    if (o.dtype != DType::Float32 || o.offset % 4 != 0 || o.shape[along] % 4 != 0) return false;
+    for (int d = 0; d < o.shape.rank(); ++d) {
+        const std::int64_t s = o.strides[static_cast<std::size_t>(d)];
+        if (d == along ? s != 1 : o.shape[d] != 1 && s % 4 != 0) return false;
+    }
+    return true;
+}
+
+std::string epilogue4(const plan::HeavyLaunch& l, const std::string& channel,
+                      const std::string& index) {
+    std::string out = "float x0 = x.x;\nfloat x1 = x.y;\nfloat x2 = x.z;\nfloat x3 = x.w;\n";
+    const plan::Epilogue& e = l.epilogue;
+    for (int c = 0; c < 4; ++c) {
+        if (e.bias >= 0) {
+            const plan::Operand& o = l.operands[static_cast<std::size_t>(e.bias)];
+            std::int64_t step = 0;
+            for (int d = 0; d < o.shape.rank(); ++d)
+                if (o.shape[d] != 1) step = o.strides[static_cast<std::size_t>(d)];
+            out +=
+                fmt::format("x{0} = x{0} + {1};\n", c,
+                            load(o.dtype, "bias", fmt::format("({} + {}) * {}", channel, c, step)));
+        }
+        if (e.activation == plan::Activation::Relu) out += fmt::format("x{0} = m_relu(x{0});\n", c);
+        if (e.activation == plan::Activation::Tanh) out += fmt::format("x{0} = m_tanh(x{0});\n", c);
+        if (e.activation == plan::Activation::Gelu)
+            out += fmt::format("x{0} = x{0} * 0.5f * (1.0f + m_erf(x{0} * 0.707106781f));\n", c);
+    }
+    return out + fmt::format("ST_F4(c, ({}) / 4, MAKE_F4(x0, x1, x2, x3));\n", index);
 }
 
 std::string epilogue(const plan::HeavyLaunch& l, const std::string& channel,

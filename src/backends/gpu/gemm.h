@@ -17,6 +17,13 @@ struct Gemm {
     ///   float load_b(PTR p, int b, int k, int n)
     ///   void store_c(PTR c, PTR bias, PTR residual, int b, int m, int n, float x)
     std::string functions;
+    /// Four at once, where they lie side by side at an address divisible by 16: along k if
+    /// a_along_k (b_along_k), else along m (n).
+    ///   F4 load_a4(PTR p, int b, int m, int k)
+    ///   F4 load_b4(PTR p, int b, int k, int n)
+    bool a_quads = false, b_quads = false;
+    /// void store_c4(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x): four along n
+    bool c_quads = false;
     /// Whether neighbours in k are neighbours in memory (else those in m or n are).
     bool a_along_k = true, b_along_k = false;
     /// Addresses of A, B, C, bias and residual (a value where there is none).
@@ -36,6 +43,12 @@ Arg operand_arg(const plan::Operand& o);
 /// Throws Error where an operand cannot be indexed with 32 bits or its dtype is not one that
 /// kernels of floats read.
 void check_operand(const plan::Operand& o);
+/// Whether four elements along dim `along` can be read or written at once: float32, side by side,
+/// and every other step keeps addresses divisible by 16.
+bool has_quads(const plan::Operand& o, int along);
+/// The body of store_c4, without a residual; see epilogue().
+std::string epilogue4(const plan::HeavyLaunch& l, const std::string& channel,
+                      const std::string& index);
 /// The body of store_c behind the sum: bias (index `channel`), residual (index), activation, and
 /// the store at `index`.
 std::string epilogue(const plan::HeavyLaunch& l, const std::string& channel,

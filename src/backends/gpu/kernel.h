@@ -10,7 +10,7 @@
 //   ADDRESS(i)          argument i as an address
 //   LD_type, ST_type    an element of memory: U8, U16, U32, I32, I64, F32 (F64): LD_F32(p, i)
 //   LD_F4, ST_F4        four floats at element 4 i, aligned to 16 bytes
-//   F4                  four floats .x .y .z .w, made by MAKE_F4
+//   F4                  four floats .x .y .z .w, made by MAKE_F4; SET_PART(f4, i, x) sets one
 //   BARRIER()           all threads of a group get here before any goes on; shared memory is seen
 //   AS_FLOAT, AS_UINT   the bits of a float
 //   FMA(a, b, c)        a * b + c, rounded once where the device can
@@ -49,13 +49,19 @@ struct KernelSource {
 /// last place): text in the subset that goes before every kernel's own functions.
 extern const char* const kMathSource;
 
+/// What a Vulkan driver can be asked to keep to.
+struct GlslOptions {
+    bool keep_denormals = false;  ///< numbers below the smallest normal one are not zero
+    bool keep_specials = false;   ///< signed zeros, infinities and NaN are what they are
+};
+
 /// GLSL for Vulkan: a compute shader whose push constant is the address of the arguments.
-std::string render_glsl(const KernelSource& kernel);
+std::string render_glsl(const KernelSource& kernel, const GlslOptions& options);
 
 /// Plain C++, which needs a few lines of its own: that is all a further language takes.
 /// cpp_prelude() comes first, once; a kernel becomes `void <name>::body()`, one thread of one
-/// group, over variables lane, group and arguments that whoever runs it sets, and a function
-/// yield() for barriers.
+/// group, over fiber_lane, fiber_group and fiber_arguments that whoever runs it sets, and yield()
+/// for barriers.
 std::string cpp_prelude();
 std::string render_cpp(const KernelSource& kernel, const std::string& name);
 

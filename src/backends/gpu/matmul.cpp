@@ -64,6 +64,20 @@ void write_matmul(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& 
         epilogue(l, "n", residual, strided_index(y, yc)));
     g.a_along_k = stride(a, ta ? 2 : 1) == 1 || g.k == 1;
     g.b_along_k = stride(b, tb ? 1 : 2) == 1 && g.k != 1;
+    const int ra = ta ? 2 : 1, rb = tb ? 1 : 2;  // where k is, from the end
+    g.a_quads = has_quads(a, g.a_along_k ? r - ra : r - (3 - ra));
+    g.b_quads = has_quads(b, g.b_along_k ? r - rb : r - (3 - rb));
+    g.c_quads = has_quads(y, r - 1) && l.epilogue.residual < 0;
+    if (g.a_quads)
+        g.functions += fmt::format(
+            "F4 load_a4(PTR p, int b, int m, int k) {{ return LD_F4(p, ({}) / 4); }}\n", ia);
+    if (g.b_quads)
+        g.functions += fmt::format(
+            "F4 load_b4(PTR p, int b, int k, int n) {{ return LD_F4(p, ({}) / 4); }}\n", ib);
+    if (g.c_quads)
+        g.functions +=
+            "void store_c4(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x) {\n" +
+            epilogue4(l, "n", strided_index(y, yc)) + "}\n";
     g.a = operand_arg(a), g.b = operand_arg(b), g.c = operand_arg(y);
     if (l.epilogue.bias >= 0)
         g.bias = operand_arg(l.operands[static_cast<std::size_t>(l.epilogue.bias)]);

@@ -91,6 +91,15 @@ std::string ProgramWriter::offset(const plan::Access& a, int begin, int end,
     return out.empty() ? "0" : out;
 }
 
+std::int64_t ProgramWriter::shift(const plan::Access& a) const {
+    std::int64_t back = 0;
+    for (int d = 0; d < p_.rank; ++d) {
+        const auto k = static_cast<std::size_t>(d);
+        if (a.strides[k] < 0) back -= a.strides[k] * std::max<std::int64_t>(p_.extents[k] - 1, 0);
+    }
+    return back;
+}
+
 DType ProgramWriter::value_type(std::int32_t instr) const {
     return register_type(p_.body[static_cast<std::size_t>(instr)].type);
 }
@@ -156,8 +165,9 @@ std::string ProgramWriter::statement(std::int32_t n, const Point& at) {
             break;
         }
         case Opcode::Iota:
-            x = fmt::format("(I64({}) + {})", index(),
-                            int_constant(p_.accesses[static_cast<std::size_t>(i.aux)].offset));
+            x = fmt::format(
+                "(I64({}) + {})", index(),
+                int_constant(first_element(p_.accesses[static_cast<std::size_t>(i.aux)])));
             break;
         case Opcode::RandomBits:
         case Opcode::RandomUniform: {

@@ -40,6 +40,11 @@ class ProgramWriter {
     /// Sum of strides times coordinates over dims [begin, end); "0" where no stride counts.
     std::string offset(const plan::Access& a, int begin, int end, const std::string& prefix) const;
 
+    /// Steps backwards start from the far end, so that no index is negative (NVIDIA's driver takes
+    /// indices for unsigned): what is added to an access' index, and the element its address is of.
+    std::int64_t shift(const plan::Access& a) const;
+    std::int64_t first_element(const plan::Access& a) const { return a.offset - shift(a); }
+
     /// How an instruction finds its operands and its memory at one point.
     struct Point {
         std::string suffix;              ///< of the names of full values

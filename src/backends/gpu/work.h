@@ -14,6 +14,7 @@ namespace pippin::gpu {
 /// What the writers may use on a device. Every GPU has the defaults.
 struct Features {
     bool float64 = false;
+    bool large_tiles = false;  ///< 200 registers a thread are there
     bool small_tiles = false;  ///< for software, whose compilers are slow with long kernels
     int shared_bytes = 32768;
     std::int64_t parallel_groups = 256;  ///< groups of 256 threads that keep it busy

@@ -40,6 +40,7 @@ class MapWriter : public ProgramWriter {
     void run(Step& step) {
         kernel.threads = kThreads;
         std::int64_t groups = 0;
+        quads_ = flat_ && !wide_ && copies_ == 4;
         std::vector<std::int64_t> firsts;
         for (const auto& s : launch_.segments) {
             firsts.push_back(groups);
@@ -49,9 +50,14 @@ class MapWriter : public ProgramWriter {
         const bool many = launch_.segments.size() > 1;
         std::string body = many ? find_segment() : "";
         body += points(many);
-        for (std::size_t n = 0; n < p_.body.size(); ++n)
+        for (std::size_t n = 0; n < p_.body.size(); ++n) {
+            if (quads_ && in_quads(p_.body[n])) {
+                body += quad(static_cast<std::int32_t>(n));
+                continue;
+            }
             for (const Point& at : at_)
                 body += statement(static_cast<std::int32_t>(n), at);
+        }
         kernel.body = std::move(body);
         // Segments' records come behind all other arguments.
         if (many) {
@@ -77,12 +83,46 @@ class MapWriter : public ProgramWriter {
     }
 
   private:
+    // Loads and stores of floats side by side go four at a time: a thread's points are neighbours.
+    bool in_quads(const plan::Instr& i) const {
+        if (i.op != Opcode::Load && i.op != Opcode::Store) return false;
+        const auto& a = p_.accesses[static_cast<std::size_t>(i.aux)];
+        const DType reg = i.op == Opcode::Load ? i.type : value_type(i.a);
+        return a.dtype == DType::Float32 && reg == DType::Float32 && a.strides[0] == 1 &&
+               a.offset % 4 == 0;
+    }
+    std::string quad(std::int32_t n) {
+        const plan::Instr& i = p_.body[static_cast<std::size_t>(n)];
+        const std::string p = pointer(i.aux);
+        if (i.op == Opcode::Load) {
+            std::string out = fmt::format(
+                "F4 w{0} = MAKE_F4(0.0f, 0.0f, 0.0f, 0.0f);\n"
+                "if (ok_3) {{ w{0} = LD_F4({1}, quad); }} else {{\n"
+                "if (ok_0) w{0}.x = LD_F32({1}, q_0);\nif (ok_1) w{0}.y = LD_F32({1}, q_1);\n"
+                "if (ok_2) w{0}.z = LD_F32({1}, q_2);\n}}\n",
+                n, p);
+            const char* parts = "xyzw";
+            for (int k = 0; k < 4; ++k)
+                out += fmt::format("float v{}_{} = w{}.{};\n", n, k, n, parts[k]);
+            return out;
+        }
+        std::string v[4];
+        for (std::size_t k = 0; k < 4; ++k)
+            v[k] = value(i.a, at_[k]);
+        return fmt::format(
+            "if (ok_3) {{ ST_F4({0}, quad, MAKE_F4({1}, {2}, {3}, {4})); }} else {{\n"
+            "if (ok_0) ST_F32({0}, q_0, {1});\nif (ok_1) ST_F32({0}, q_1, {2});\n"
+            "if (ok_2) ST_F32({0}, q_2, {3});\n}}\n",
+            p, v[0], v[1], v[2], v[3]);
+    }
+
     std::int64_t extent(const plan::Segment& s) const {
         return s.extent >= 0 ? s.extent : p_.outer() * p_.inner();
     }
     Arg place(const plan::Segment& s, std::size_t access) const {
         const auto& a = p_.accesses[access];
-        return slot_arg(s.slots[access], a.offset * static_cast<std::int64_t>(size_of(a.dtype)));
+        return slot_arg(s.slots[access],
+                        first_element(a) * static_cast<std::int64_t>(size_of(a.dtype)));
     }
 
     // The last segment whose first group is not behind this one.
@@ -114,13 +154,18 @@ class MapWriter : public ProgramWriter {
             total = wide_ ? int_constant(extent(launch_.segments[0]))
                           : fmt::format("{}u", extent(launch_.segments[0]));
         out += fmt::format("{} total = {};\n", linear, total);
-        out += fmt::format("{0} first = {0}({1}) * {0}({2}) + {0}(LANE);\n", linear,
-                           many ? "group" : "GROUP", copies_ * kThreads);
+        if (quads_)
+            out += fmt::format("uint quad = {} * {}u + LANE;\nuint first = quad * 4u;\n",
+                               many ? "group" : "GROUP", kThreads);
+        else
+            out += fmt::format("{0} first = {0}({1}) * {0}({2}) + {0}(LANE);\n", linear,
+                               many ? "group" : "GROUP", copies_ * kThreads);
         for (int k = 0; k < copies_; ++k) {
             Point at;
             at.suffix = fmt::format("_{}", k);
             at.ok = fmt::format("ok_{}", k);
-            out += fmt::format("{0} q_{1} = first + {0}({2});\n", linear, k, k * kThreads);
+            out += fmt::format("{0} q_{1} = first + {0}({2});\n", linear, k,
+                               quads_ ? k : k * kThreads);
             out += fmt::format("bool ok_{0} = q_{0} < total;\n", k);
             // Threads behind the end compute the last point, too, and store nothing.
             out += fmt::format("if (!ok_{0}) q_{0} = total - {1}(1);\n", k, linear);
@@ -141,10 +186,9 @@ class MapWriter : public ProgramWriter {
                     continue;
                 }
                 const std::string name = fmt::format("o{}_{}", a, k);
-                out +=
-                    fmt::format("{} {} = {};\n", index_type(), name,
-                                wide_ ? fmt::format("I64({})", offset(access, 0, p_.rank, prefix))
-                                      : offset(access, 0, p_.rank, prefix));
+                std::string text = offset(access, 0, p_.rank, prefix);
+                if (shift(access) > 0) text += " + " + index_constant(shift(access));
+                out += fmt::format("{0} {1} = {0}({2});\n", index_type(), name, text);
                 known.emplace_back(access.strides, name);
                 at.index.push_back(name);
             }
@@ -154,7 +198,7 @@ class MapWriter : public ProgramWriter {
     }
 
     const plan::ProgramLaunch& launch_;
-    bool flat_;
+    bool flat_, quads_ = false;
     int copies_ = 1, record_ = 0;
     std::vector<Point> at_;
 };

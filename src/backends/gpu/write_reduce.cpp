@@ -79,6 +79,11 @@ class ReduceWriter : public ProgramWriter {
 
     // All of the program in one kernel.
     void whole(Step& step) {
+        const std::int64_t steps = (t_.reduced + t_.reduced_threads - 1) / t_.reduced_threads;
+        const auto full =
+            std::count_if(p_.body.begin(), p_.body.end(), [](const Instr& i) { return !i.kept; });
+        resident_ =
+            !a_.only_first_stage_is_full && steps <= 8 && t_.reduced > 0 && steps * full <= 160;
         kernel.body = places() + kept_coordinates();
         for (int s = 0; s < a_.stages; ++s) {
             kept_stage(s);
@@ -149,7 +154,7 @@ class ReduceWriter : public ProgramWriter {
     std::string pointer(std::int32_t access) override {
         const auto& a = p_.accesses[static_cast<std::size_t>(access)];
         return address(slot_arg(launch_.segments[0].slots[static_cast<std::size_t>(access)],
-                                a.offset * static_cast<std::int64_t>(size_of(a.dtype))));
+                                first_element(a) * static_cast<std::int64_t>(size_of(a.dtype))));
     }
 
   private:
@@ -201,7 +206,9 @@ class ReduceWriter : public ProgramWriter {
         kept_.suffix = "";
         kept_.index.clear();
         for (std::size_t a = 0; a < p_.accesses.size(); ++a) {
-            const std::string text = offset(p_.accesses[a], a_.kept_begin, a_.kept_end, "k");
+            std::string text = offset(p_.accesses[a], a_.kept_begin, a_.kept_end, "k");
+            if (const std::int64_t back = shift(p_.accesses[a]); back > 0)
+                text += " + " + index_constant(back);
             if (text == "0") {
                 kept_.index.push_back("0");
                 continue;
@@ -285,6 +292,7 @@ class ReduceWriter : public ProgramWriter {
 
         const std::int64_t steps =
             (t_.chunk_length() + t_.reduced_threads - 1) / t_.reduced_threads;
+        if (resident_) return resident_stage(order, reductions);
         const std::int64_t copies = order.size() > 30 ? 1 : steps >= 16 ? 4 : steps >= 4 ? 2 : 1;
         const bool blocks = steps > 64 * copies;
         const std::string type = index_type();
@@ -305,22 +313,11 @@ class ReduceWriter : public ProgramWriter {
             t_.reduced_threads * copies);
         std::vector<Point> points;
         for (std::int64_t k = 0; k < copies; ++k) {
-            Point at;
-            at.suffix = fmt::format("_{}", k);
             out += fmt::format("{0} x_{1} = x + {0}({2});\nbool in_{1} = x_{1} < end_{3};\n", type,
                                k, k * t_.reduced_threads, s);
             if (k > 0) out += fmt::format("if (!in_{0}) x_{0} = x;\n", k);
-            at.ok = k > 0 ? fmt::format("(kept_ok && in_{})", k) : "kept_ok";
-            const std::string prefix = fmt::format("r{}_", k);
-            out += coordinates(fmt::format("x_{}", k), a_.reduced_begin, a_.reduced_end, prefix);
-            for (std::size_t a = 0; a < p_.accesses.size(); ++a) {
-                std::string o = offset(p_.accesses[a], a_.reduced_begin, a_.reduced_end, prefix);
-                const std::string& base = kept_.index[a];
-                at.index.push_back(o == "0"      ? base
-                                   : base == "0" ? "(" + o + ")"
-                                                 : fmt::format("({} + {})", base, o));
-            }
-            points.push_back(std::move(at));
+            points.push_back(full_point(
+                k, k > 0 ? fmt::format("(kept_ok && in_{})", k) : std::string("kept_ok"), out));
         }
         for (const auto n : order) {
             const Instr& i = p_.body[static_cast<std::size_t>(n)];
@@ -329,7 +326,7 @@ class ReduceWriter : public ProgramWriter {
                 out += statement(n, at);
         }
         for (const auto r : reductions)
-            accumulate(r, points);
+            accumulate(r, points, false);
         if (blocks) {
             out += fmt::format("turn_{0} = turn_{0} + 1;\nif ((turn_{0} & 15) == 0) {{\n", s);
             for (const auto r : reductions)
@@ -344,7 +341,51 @@ class ReduceWriter : public ProgramWriter {
                     out += fmt::format("{1} = sum{0} + {1};\n", r, part(r, 0));
     }
 
-    void accumulate(std::size_t r, const std::vector<Point>& points) {
+    // A short row stays in registers from stage to stage: what is computed once is not again.
+    void resident_stage(const std::vector<std::int32_t>& order,
+                        const std::vector<std::size_t>& reductions) {
+        std::string& out = kernel.body;
+        if (row_.empty()) {
+            const std::int64_t copies = (t_.reduced + t_.reduced_threads - 1) / t_.reduced_threads;
+            for (std::int64_t k = 0; k < copies; ++k) {
+                out += fmt::format(
+                    "{0} x_{1} = {0}(r_local) + {0}({2});\nbool in_{1} = x_{1} < {0}({3});\n"
+                    "if (!in_{1}) x_{1} = {0}(0);\n",
+                    index_type(), k, k * t_.reduced_threads, t_.reduced);
+                row_.push_back(full_point(k, fmt::format("(kept_ok && in_{})", k), out));
+            }
+            done_.assign(p_.body.size(), 0);
+        }
+        for (const auto n : order) {
+            const Instr& i = p_.body[static_cast<std::size_t>(n)];
+            if (plan::is_reduction(i.op) || done_[static_cast<std::size_t>(n)]) continue;
+            done_[static_cast<std::size_t>(n)] = 1;
+            for (const Point& at : row_)
+                out += statement(n, at);
+        }
+        for (const auto r : reductions)
+            accumulate(r, row_, true);
+    }
+
+    // Where memory is at reduced point x_<k>.
+    Point full_point(std::int64_t k, std::string ok, std::string& out) {
+        Point at;
+        at.suffix = fmt::format("_{}", k);
+        at.ok = std::move(ok);
+        const std::string prefix = fmt::format("r{}_", k);
+        out += coordinates(fmt::format("x_{}", k), a_.reduced_begin, a_.reduced_end, prefix);
+        for (std::size_t a = 0; a < p_.accesses.size(); ++a) {
+            std::string o = offset(p_.accesses[a], a_.reduced_begin, a_.reduced_end, prefix);
+            const std::string& base = kept_.index[a];
+            at.index.push_back(o == "0"      ? base
+                               : base == "0" ? "(" + o + ")"
+                                             : fmt::format("({} + {})", base, o));
+        }
+        return at;
+    }
+
+    // `all`: the first point may be behind the end, too.
+    void accumulate(std::size_t r, const std::vector<Point>& points, bool all) {
         const ReductionState& st = states_[r];
         const Instr& i = p_.body[static_cast<std::size_t>(a_.reductions[r])];
         std::string& out = kernel.body;
@@ -354,12 +395,13 @@ class ReduceWriter : public ProgramWriter {
                 convert(value(i.a, points[k]), value_type(i.a), st.operand_type());
             if (i.op == Opcode::ReduceSum || i.op == Opcode::ReduceProd) {
                 // What is behind the end counts as nothing.
-                values.push_back(
-                    k == 0 ? x : fmt::format("(in_{} ? {} : {})", k, x, st.parts[0].initial));
+                values.push_back(k == 0 && !all
+                                     ? x
+                                     : fmt::format("(in_{} ? {} : {})", k, x, st.parts[0].initial));
                 continue;
             }
             const std::string add = st.add(part_names(r), x, fmt::format("x_{}", k));
-            out += k == 0 ? add : fmt::format("if (in_{}) {{ {}}}\n", k, add);
+            out += k == 0 && !all ? add : fmt::format("if (in_{}) {{ {}}}\n", k, add);
         }
         if (values.empty()) return;
         // pairs first
@@ -367,6 +409,7 @@ class ReduceWriter : public ProgramWriter {
             std::vector<std::string> next;
             for (std::size_t k = 0; k + 1 < values.size(); k += 2)
                 next.push_back(st.combine(values[k], values[k + 1]));
+            if (values.size() % 2) next.push_back(values.back());
             values = std::move(next);
         }
         out += st.add(part_names(r), values[0], "0");
@@ -425,6 +468,9 @@ class ReduceWriter : public ProgramWriter {
     Tiling t_;
     std::vector<ReductionState> states_;
     Point kept_;
+    bool resident_ = false;
+    std::vector<Point> row_;  // of a resident row
+    std::vector<char> done_;  // its instructions
 };
 
 Tiling choose(const Program& p, const Anatomy& a, const Features& f) {

@@ -97,7 +97,7 @@ struct Loader {
                          [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
         for (auto& u : usable) {
             physical.push_back(u.device);
-            found.push_back({u.caps.name, u.caps.software});
+            found.push_back({u.caps.name, u.caps.software, u.caps.keep_denormals});
             capabilities.push_back(std::move(u.caps));
         }
         if (!found.empty())

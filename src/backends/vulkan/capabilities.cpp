@@ -70,10 +70,15 @@ Capabilities read_capabilities(VkPhysicalDevice device) {
         c.missing = " Vulkan 1.2;";
         return c;
     }
-    p.pNext = &driver;
+    VkPhysicalDeviceFloatControlsProperties floats{};
+    floats.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES;
+    floats.pNext = &driver;
+    p.pNext = &floats;
     vkGetPhysicalDeviceProperties2(device, &p);
     c.driver = std::string(driver.driverName) + " " + driver.driverInfo;
     c.driver_id = driver.driverID;
+    c.keep_denormals = floats.shaderDenormPreserveFloat32;
+    c.keep_specials = floats.shaderSignedZeroInfNanPreserveFloat32;
     const VkPhysicalDeviceLimits& l = p.properties.limits;
     c.max_groups_x = l.maxComputeWorkGroupCount[0];
     c.max_groups_y = l.maxComputeWorkGroupCount[1];

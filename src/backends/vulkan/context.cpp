@@ -2,7 +2,9 @@
 #include "backends/vulkan/context.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -116,6 +118,12 @@ std::uint64_t Context::submit(std::span<const VkCommandBuffer> commands) {
 }
 
 void Context::wait(std::uint64_t submission) {
+    // Most waits are short, and drivers wake a sleeping thread late.
+    // Software needs the core itself.
+    const auto patience = std::chrono::microseconds(caps.software ? 0 : 300);
+    for (const auto end = std::chrono::steady_clock::now() + patience;
+         std::chrono::steady_clock::now() < end; std::this_thread::yield())
+        if (finished() >= submission) return check_alive();
     VkSemaphoreWaitInfo info{};
     info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
     info.semaphoreCount = 1;

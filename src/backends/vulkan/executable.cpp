@@ -31,6 +31,7 @@ namespace {
 gpu::Features features_of(const Capabilities& c) {
     gpu::Features f;
     f.small_tiles = c.software;
+    f.large_tiles = c.driver_id == VK_DRIVER_ID_NVIDIA_PROPRIETARY;
     f.shared_bytes = c.shared_bytes;
     f.parallel_groups = c.parallel_groups;
     return f;

@@ -24,7 +24,7 @@ class VulkanExecutable : public runtime::Executable {
 
   private:
     friend class Flight;
-    static constexpr std::size_t kInstances = 3;
+    static constexpr std::size_t kInstances = 4;
 
     struct Instance {
         std::unique_ptr<Block> table;    ///< that kernels read

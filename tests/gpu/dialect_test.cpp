@@ -1,0 +1,241 @@
+// Every kind of kernel through a second dialect: plain C++, run by the processor with a fiber for
+// each thread of a group. What passes here owes nothing to GLSL or Vulkan.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <ucontext.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "backends/gpu/work.h"
+#include "common/temp_folder.h"
+#include "gpu/heavy_testing.h"
+#include "graph/ops/records.h"
+#include "programs/random_program.h"
+
+namespace pippin::gpu_test {
+namespace {
+
+using namespace programs;
+namespace ops = graph::ops;
+
+constexpr std::size_t kStack = 64 << 10;
+
+// The compiled kernels, and the threads of the group that runs.
+class Machine {
+  public:
+    explicit Machine(const std::vector<gpu::KernelSource>& kernels) {
+        std::string text = gpu::cpp_prelude();
+        text +=
+            "uint fiber_lane, fiber_group;\nconst std::uint64_t* fiber_arguments;\nvoid "
+            "(*yield_)();\n"
+            "void yield() { yield_(); }\n";
+        std::string table = "extern \"C\" {\nvoid (*bodies[])() = {";
+        for (std::size_t k = 0; k < kernels.size(); ++k) {
+            const std::string name = "k" + std::to_string(k);
+            text += gpu::render_cpp(kernels[k], name);
+            table += name + "::body, ";
+        }
+        text += table +
+                "};\nuint& lane_() { return fiber_lane; }\nuint& group_() { return fiber_group; }\n"
+                "const std::uint64_t*& arguments_() { return fiber_arguments; }\n"
+                "void set_yield(void (*f)()) { yield_ = f; }\n}\n";
+        const auto source = folder_ / "kernels.cpp", library = folder_ / "kernels.so";
+        std::ofstream(source) << text;
+        // No contraction of products and sums: the interpreter's bounds count each rounding.
+        const std::string command = "c++ -std=c++20 -O1 -ffp-contract=off -fPIC -shared -o " +
+                                    library.string() + " " + source.string() + " 2>&1";
+        if (std::system(command.c_str()) != 0) throw std::runtime_error("it does not compile");
+        library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+        if (!library_) throw std::runtime_error(dlerror());
+        bodies_ = reinterpret_cast<void (*const*)()>(dlsym(library_, "bodies"));
+        lane_ = &reinterpret_cast<std::uint32_t& (*)()>(dlsym(library_, "lane_"))();
+        group_ = &reinterpret_cast<std::uint32_t& (*)()>(dlsym(library_, "group_"))();
+        arguments_ =
+            &reinterpret_cast<const std::uint64_t*& (*)()>(dlsym(library_, "arguments_"))();
+        reinterpret_cast<void (*)(void (*)())>(dlsym(library_, "set_yield"))(&Machine::yield);
+    }
+    ~Machine() { dlclose(library_); }
+    Machine(const Machine&) = delete;
+    Machine& operator=(const Machine&) = delete;
+
+    void run(std::int32_t kernel, int threads, std::int64_t groups, const std::uint64_t* args) {
+        current_ = this;
+        *arguments_ = args;
+        stacks_.resize(kStack * static_cast<std::size_t>(threads));
+        for (std::int64_t g = 0; g < groups; ++g) {
+            *group_ = static_cast<std::uint32_t>(g);
+            fibers_.assign(static_cast<std::size_t>(threads), {});
+            live_ = threads;
+            for (std::size_t t = 0; t < fibers_.size(); ++t) {
+                Fiber& f = fibers_[t];
+                getcontext(&f.context);
+                f.context.uc_stack.ss_sp = stacks_.data() + kStack * t;
+                f.context.uc_stack.ss_size = kStack;
+                f.context.uc_link = &main_;
+                f.body = bodies_[kernel];
+                makecontext(&f.context, &Machine::start, 0);
+            }
+            // All threads up to the next barrier, again and again.
+            while (live_ > 0)
+                for (at_ = 0; at_ < fibers_.size(); ++at_)
+                    if (!fibers_[at_].done) {
+                        *lane_ = static_cast<std::uint32_t>(at_);
+                        swapcontext(&main_, &fibers_[at_].context);
+                    }
+        }
+    }
+
+  private:
+    struct Fiber {
+        ucontext_t context;
+        void (*body)() = nullptr;
+        bool done = false;
+    };
+    static void start() {
+        Fiber& f = current_->fibers_[current_->at_];
+        f.body();
+        f.done = true;
+        --current_->live_;
+    }
+    static void yield() {
+        swapcontext(&current_->fibers_[current_->at_].context, &current_->main_);
+    }
+
+    static inline Machine* current_ = nullptr;
+    test::TempFolder folder_;
+    void* library_ = nullptr;
+    void (*const* bodies_)() = nullptr;
+    std::uint32_t *lane_ = nullptr, *group_ = nullptr;
+    const std::uint64_t** arguments_ = nullptr;
+    std::vector<Fiber> fibers_;
+    std::vector<char> stacks_;
+    ucontext_t main_{};
+    std::size_t at_ = 0;
+    int live_ = 0;
+};
+
+struct Job {
+    gpu::Work work;
+    std::vector<Buffer> buffers;
+    std::vector<std::uint64_t> scalars;
+    std::size_t first_kernel = 0;
+
+    void run(Machine& machine) {
+        std::vector<std::byte> scratch(static_cast<std::size_t>(work.scratch_bytes) + 64);
+        std::vector<std::uint64_t> error(gpu::kErrorBytes / 8);
+        const auto address = [](const void* p) {
+            return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(p));
+        };
+        for (const gpu::Step& s : work.steps) {
+            ASSERT_FALSE(s.on_cpu) << s.why;
+            for (const gpu::Dispatch& d : s.dispatches) {
+                std::vector<std::uint64_t> args;
+                for (const gpu::Arg& a : d.args) {
+                    auto v = static_cast<std::uint64_t>(a.value);
+                    if (a.kind == gpu::Arg::Kind::Slot)
+                        v += address(buffers[static_cast<std::size_t>(a.index)].data());
+                    else if (a.kind == gpu::Arg::Kind::Scratch)
+                        v += address(scratch.data());
+                    else if (a.kind == gpu::Arg::Kind::Error)
+                        v = address(error.data());
+                    else if (a.kind == gpu::Arg::Kind::Scalar)
+                        v = gpu::scalar_bits(scalars[static_cast<std::size_t>(a.index)], a.dtype);
+                    args.push_back(v);
+                }
+                const auto& kernel = work.kernels[static_cast<std::size_t>(d.kernel)];
+                machine.run(static_cast<std::int32_t>(first_kernel) + d.kernel, kernel.threads,
+                            d.groups, args.data());
+            }
+        }
+        EXPECT_EQ(error[0], 0u);
+    }
+};
+
+TEST(Dialects, PlainCppGivesTheSameNumbers) {
+    gpu::Features features;
+    features.large_tiles = true;
+    features.parallel_groups = 4;
+    std::vector<gpu::KernelSource> kernels;
+    std::vector<Job> jobs;
+    std::vector<plan::Program> programs;
+    std::vector<std::vector<Buffer>> before;
+    std::vector<std::vector<std::size_t>> places;
+    const auto add = [&](const plan::Plan& plan, std::vector<Buffer> buffers,
+                         std::vector<std::uint64_t> scalars) {
+        Job j;
+        j.work = gpu::make_work(plan, features);
+        j.buffers = std::move(buffers);
+        j.scalars = std::move(scalars);
+        j.first_kernel = kernels.size();
+        kernels.insert(kernels.end(), j.work.kernels.begin(), j.work.kernels.end());
+        jobs.push_back(std::move(j));
+    };
+    for (std::uint64_t seed = 0; seed < 24; ++seed) {
+        Generator g(seed, false);
+        programs.push_back(g.program());
+        const plan::Program& p = programs.back();
+        before.push_back(g.buffers(p));
+        places.emplace_back(p.accesses.size());
+        for (std::size_t a = 0; a < p.accesses.size(); ++a)
+            places.back()[a] =
+                p.accesses[a].alias_of >= 0 ? static_cast<std::size_t>(p.accesses[a].alias_of) : a;
+        add(program_plan(p, before.back(), places.back()), before.back(), g.scalars());
+    }
+    std::vector<heavy_test::Trial> trials;
+    using heavy_test::random_data;
+    const auto conv = [&](const graph::OpRecord& op, std::initializer_list<std::int64_t> attrs,
+                          const Shape& a, const Shape& b) {
+        heavy_test::Trial t;
+        t.op = &op;
+        for (const auto v : attrs)
+            t.attrs.i.push_back(v);
+        t.inputs = {random_data(DType::Float32, a, plan::Order::ChannelsLast, 1),
+                    random_data(DType::Float32, b,
+                                &op == &ops::kConv2dGradWeight ? plan::Order::ChannelsLast
+                                                               : plan::Order::RowMajor,
+                                2)};
+        t.order =
+            &op == &ops::kConv2dGradWeight ? plan::Order::RowMajor : plan::Order::ChannelsLast;
+        trials.push_back(std::move(t));
+    };
+    conv(ops::kConv2d, {2, 2, 1, 1, 1, 1, 1}, {2, 3, 9, 8}, {70, 3, 3, 3});
+    conv(ops::kConv2d, {1, 1, 1, 1, 1, 1, 4}, {2, 4, 9, 8}, {4, 1, 3, 3});
+    conv(ops::kConv2dGradInput, {2, 2, 1, 1, 1, 1, 1, 9, 8}, {2, 70, 5, 4}, {70, 3, 3, 3});
+    conv(ops::kConv2dGradWeight, {2, 2, 1, 1, 1, 1, 1, 3, 3}, {2, 3, 33, 32}, {2, 6, 17, 16});
+    for (const auto& [m, n, k] : {std::tuple{130, 260, 20}, {5, 7, 1000}, {64, 64, 64}}) {
+        heavy_test::Trial t;
+        t.op = &ops::kMatmul;
+        t.attrs.i = {0, 1};
+        t.order = plan::Order::RowMajor;
+        t.inputs = {random_data(DType::Float32, {m, k}, plan::Order::RowMajor, 1),
+                    random_data(DType::Float32, {n, k}, plan::Order::RowMajor, 2)};
+        trials.push_back(std::move(t));
+    }
+    std::vector<heavy_test::Data> results;
+    for (auto& t : trials) {
+        TrialPlan p = trial_plan(t);
+        add(p.plan, std::move(p.buffers), {});
+        results.push_back(std::move(p.output));
+    }
+    Machine machine(kernels);
+    for (std::size_t n = 0; n < jobs.size(); ++n) {
+        jobs[n].run(machine);
+        if (n < programs.size()) {
+            for (const auto& e : interpret(programs[n], before[n], jobs[n].scalars)) {
+                const std::string difference = compare(e, jobs[n].buffers[places[n][e.access]]);
+                ASSERT_TRUE(difference.empty()) << "seed " << n << ": " << difference << '\n'
+                                                << programs[n].str();
+            }
+            continue;
+        }
+        heavy_test::Data& out = results[n - programs.size()];
+        std::memcpy(out.bytes(), jobs[n].buffers.back().data(), out.memory.size() * 8);
+        const heavy_test::Trial& t = trials[n - programs.size()];
+        EXPECT_TRUE(close(out, t.expected())) << t.op->name << " " << n;
+    }
+}
+
+}  // namespace
+}  // namespace pippin::gpu_test
