@@ -115,6 +115,22 @@ class Bench {
         add(name + " grad_weight", ops::kConv2dGradWeight, at_w, {x, y}, flops);
     }
 
+    // Every channel has a kernel of its own.
+    void depthwise(const std::string& name, std::int64_t n, std::int64_t channels,
+                   std::int64_t size, std::int64_t kernel, std::int64_t stride) {
+        const std::int64_t pad = kernel / 2, out = (size + 2 * pad - kernel) / stride + 1;
+        const Shape x{n, channels, size, size}, w{channels, 1, kernel, kernel};
+        const Shape y{n, channels, out, out};
+        std::vector<std::int64_t> a{stride, stride, pad, pad, 1, 1, channels};
+        const double flops = 2.0 * static_cast<double>(y.numel() * kernel * kernel);
+        add(name + " forward", ops::kConv2d, a, {x, w}, flops, 1);
+        std::vector<std::int64_t> at_x = a, at_w = a;
+        at_x.insert(at_x.end(), {size, size});
+        at_w.insert(at_w.end(), {kernel, kernel});
+        add(name + " grad_input", ops::kConv2dGradInput, at_x, {y, w}, flops, 1);
+        add(name + " grad_weight", ops::kConv2dGradWeight, at_w, {x, y}, flops);
+    }
+
     void linear(const std::string& name, std::int64_t batch, std::int64_t in, std::int64_t out,
                 plan::Activation activation) {
         const double flops = 2.0 * static_cast<double>(batch * in * out);
@@ -152,12 +168,12 @@ class Bench {
                     t.kernel->run(t.operands.data(), t.output);
                 t.times.push_back((seconds() - begin) / t.repeats);
             }
-        fmt::print("{:36} {:>10} {:>10} {:>9} {:>8}   ({} threads)\n", "kernel", "median ms",
+        fmt::print("{:44} {:>10} {:>10} {:>9} {:>8}   ({} threads)\n", "kernel", "median ms",
                    "best ms", "GFLOP/s", "GB/s", num_threads());
         for (Timing& t : timings_) {
             std::sort(t.times.begin(), t.times.end());
             const double median = t.times[t.times.size() / 2], best = t.times[0];
-            fmt::print("{:36} {:10.4f} {:10.4f} {:9.1f} {:8.1f}\n", t.name, median * 1e3,
+            fmt::print("{:44} {:10.4f} {:10.4f} {:9.1f} {:8.1f}\n", t.name, median * 1e3,
                        best * 1e3, t.flops / best / 1e9, t.bytes / best / 1e9);
         }
     }
@@ -235,6 +251,13 @@ int main(int argc, char** argv) {
     b.conv("resnet50 conv 128-512 1x1", 16, 128, 28, 512, 1, 1, 0, true);
     b.conv("resnet50 conv 1024-256 1x1", 16, 1024, 14, 256, 1, 1, 0, true);
     b.conv("resnet50 conv 2048-512 1x1", 16, 2048, 7, 512, 1, 1, 0, true);
+    b.depthwise("convmixer depthwise 768x32 7x7", 4, 768, 32, 7, 1);
+    b.depthwise("efficient depthwise 32x112 3x3", 4, 32, 112, 3, 1);
+    b.depthwise("efficient depthwise 96x112 3x3 s2", 4, 96, 112, 3, 2);
+    b.depthwise("efficient depthwise 144x56 5x5 s2", 4, 144, 56, 5, 2);
+    b.depthwise("efficient depthwise 240x28 5x5", 4, 240, 28, 5, 1);
+    b.depthwise("efficient depthwise 480x14 3x3", 4, 480, 14, 3, 1);
+    b.depthwise("efficient depthwise 1152x7 5x5", 4, 1152, 7, 5, 1);
     b.add("resnet50 pool global", ops::kAdaptiveAvgPool2d, {1, 1}, {{16, 2048, 7, 7}}, 0);
     b.add("resnet50 pool global grad", ops::kAdaptiveAvgPool2dGrad, {7, 7}, {{16, 2048, 1, 1}}, 0);
     b.linear("resnet50 linear 2048-1000", 16, 2048, 1000, Activation::None);

@@ -92,6 +92,48 @@ Trial grad_weight(const ConvCase& c, DType t) {
     return r;
 }
 
+// Each channel by itself, with `multiplier` channels of y to one of x.
+ConvCase depthwise(std::int64_t n, std::int64_t channels, std::int64_t h, std::int64_t w,
+                   std::int64_t kernel, std::int64_t stride, std::int64_t pad,
+                   std::int64_t dilation = 1, std::int64_t multiplier = 1) {
+    return {n,
+            channels,
+            h,
+            w,
+            channels * multiplier,
+            kernel,
+            kernel,
+            window(stride, pad, dilation, channels)};
+}
+
+const std::vector<ConvCase>& depthwise_cases() {
+    static const std::vector<ConvCase> all = {
+        depthwise(1, 1, 9, 8, 3, 1, 1),
+        depthwise(5, 3, 9, 7, 3, 1, 1),
+        depthwise(1, 17, 11, 13, 5, 2, 2),
+        depthwise(2, 64, 8, 8, 7, 1, 3),
+        depthwise(1, 100, 7, 7, 5, 1, 2),
+        depthwise(1, 17, 12, 10, 9, 1, 4),
+        depthwise(5, 17, 10, 9, 9, 2, 4),
+        depthwise(5, 64, 5, 6, 1, 1, 0),
+        depthwise(1, 100, 7, 5, 1, 2, 0),
+        depthwise(2, 17, 13, 12, 3, 1, 2, 2),
+        depthwise(2, 33, 17, 15, 5, 2, 6, 3),
+        depthwise(1, 17, 9, 9, 4, 2, 1),
+        depthwise(1, 3, 12, 11, 6, 1, 0),
+        depthwise(1, 3, 14, 15, 11, 1, 5),
+        depthwise(2, 3, 5, 4, 2, 3, 0),
+        depthwise(1, 5, 3, 3, 3, 1, 4),         // windows that see padding alone
+        depthwise(1, 5, 16, 1, 7, 1, 3),        // and columns that do
+        depthwise(5, 3, 9, 7, 5, 1, 2, 1, 2),   // a channel multiplier
+        depthwise(1, 37, 8, 7, 3, 2, 1, 1, 3),  // with vectors in part
+        depthwise(1, 17, 150, 70, 5, 1, 2),     // bands of rows
+        {2, 20, 11, 12, 20, 5, 3, {{2, 1}, {1, 2}, {1, 2}, 20}},
+        {1, 20, 9, 9, 20, 1, 7, {{1, 2}, {0, 3}, {1, 1}, 20}},
+    };
+    return all;
+}
+
 class Conv : public ::testing::TestWithParam<DType> {};
 
 TEST_P(Conv, Forward) {
@@ -112,6 +154,56 @@ TEST_P(Conv, GradWeight) {
     for (const ConvCase& c : cases()) {
         Trial r = grad_weight(c, GetParam());
         EXPECT_TRUE(close(r.run(), r.expected())) << text(c);
+    }
+}
+
+TEST_P(Conv, DepthwiseGradWeight) {
+    for (const ConvCase& c : depthwise_cases()) {
+        Trial r = grad_weight(c, GetParam());
+        EXPECT_TRUE(close(r.run(), r.expected())) << text(c);
+    }
+}
+
+TEST_P(Conv, DepthwiseOtherWays) {
+    for (const ConvCase& c : depthwise_cases()) {
+        if (c.h > 100) continue;
+        for (Trial r : {forward(c, GetParam()), grad_input(c, GetParam())})
+            EXPECT_TRUE(close(r.run(), r.expected())) << r.op->name << " " << text(c);
+    }
+}
+
+TEST_P(Conv, DepthwiseRowMajorMaps) {
+    Trial r = grad_weight(depthwise(2, 19, 9, 8, 5, 1, 2), GetParam());
+    for (Data& d : r.inputs) {
+        Data copy(d.view.dtype, d.view.shape, Order::RowMajor);
+        for (std::int64_t i = 0; i < d.view.shape.numel(); ++i)
+            copy.set(i, d.get(i));
+        d = std::move(copy);
+    }
+    EXPECT_TRUE(close(r.run(), r.expected()));
+}
+
+// What is not finite reaches the taps that it is multiplied for and no others: neither in dy, next
+// to padding, nor in x.
+TEST_P(Conv, DepthwiseNanStays) {
+    for (const std::int64_t kernel : {5, 7})
+        for (const std::int64_t stride : {1, 2})
+            for (const double value : {std::nan(""), HUGE_VAL})
+                for (const int input : {0, 1}) {
+                    const ConvCase c = depthwise(2, 19, 9, 8, kernel, stride, kernel / 2);
+                    Trial r = grad_weight(c, GetParam());
+                    r.inputs[static_cast<std::size_t>(input)].set(0, value);
+                    EXPECT_TRUE(close(r.run(), r.expected()))
+                        << text(c) << value << " in operand " << input;
+                }
+}
+
+// Any number of threads merges the same parts in the same order.
+TEST_P(Conv, DepthwiseSameForAnyThreads) {
+    for (const ConvCase& c : {depthwise(5, 70, 14, 15, 7, 1, 3), depthwise(1, 17, 150, 70, 5, 1, 2),
+                              depthwise(5, 33, 12, 12, 5, 2, 2, 1, 2)}) {
+        Trial r = grad_weight(c, GetParam());
+        EXPECT_TRUE(same_for_any_threads(r)) << text(c);
     }
 }
 

@@ -2,6 +2,7 @@
 // them, packed within the launch where the chosen implementation wants another format.
 #include <algorithm>
 
+#include "backends/cpu/conv_depthwise.h"
 #include "backends/cpu/conv_plain.h"
 #include "backends/cpu/conv_product.h"
 #include "backends/cpu/conv_small.h"
@@ -267,6 +268,17 @@ ConvGeometry geometry_of(const plan::HeavyLaunch& l, Direction direction) {
     return conv_geometry(l, l.operands[0], l.output, l.operands[1]);
 }
 
+// Whether oneDNN has a depthwise weight gradient that is faster than ours (bench/heavy with oneDNN
+// 2.6): kernels up to 3 wide in float32. For wider or dilated ones it runs grouped code that fills
+// one lane of each vector.
+bool onednn_is_depthwise(const plan::HeavyLaunch& l, const ConvGeometry& g) {
+    if (g.groups == 1 || l.output.dtype != DType::Float32) return false;
+    const auto pd =
+        onednn::conv_grad_weight(map_desc(l.operands[0]), any_weight_desc(g, l.output.dtype),
+                                 map_desc(l.operands[1]), window_of(g));
+    return pd && onednn::is_depthwise(pd);
+}
+
 std::unique_ptr<HeavyKernel> make_onednn(const plan::HeavyLaunch& launch, Direction direction) {
     const ConvGeometry g = geometry_of(launch, direction);
     if (auto small = make_conv_small(launch, g)) return small;
@@ -279,6 +291,8 @@ std::unique_ptr<HeavyKernel> make_onednn(const plan::HeavyLaunch& launch, Direct
         case Direction::GradWeight:
             break;
     }
+    if (!onednn_is_depthwise(launch, g))
+        if (auto depthwise = make_conv_depthwise(launch, g)) return depthwise;
     return std::make_unique<GradWeight>(launch, g);
 }
 
@@ -288,6 +302,16 @@ std::unique_ptr<HeavyKernel> make(const plan::HeavyLaunch& launch, Direction dir
     const bool known = dtype == DType::Float32 || is_half(dtype);
     if (!known || g.empty()) return make_conv_plain(launch, g);
     const int weights = direction == Direction::GradWeight ? -1 : 1;
+    // Ours reads both half types itself; oneDNN below has none for float16.
+    if (direction == Direction::GradWeight && is_half(dtype)) {
+        const plan::HeavyLaunch wanted = normalised(launch, weights, false);
+        if (auto depthwise = make_conv_depthwise(wanted, g))
+            return same_launch(launch, wanted)
+                       ? std::move(depthwise)
+                       : make_converted(launch, wanted, [g](const plan::HeavyLaunch& l) {
+                             return make_conv_depthwise(l, g);
+                         });
+    }
     const auto inner = [direction](const plan::HeavyLaunch& l) {
         return make_onednn(l, direction);
     };

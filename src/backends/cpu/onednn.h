@@ -2,6 +2,7 @@
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
+#include <string_view>
 #include <vector>
 
 #include "pippin/dtype.h"
@@ -71,6 +72,11 @@ inline dnnl::primitive_attr attributes(plan::Activation activation, const Desc* 
 inline bool is_reference(const dnnl::primitive_desc& pd) {
     const char* name = pd.impl_info_str();
     return name[0] == 'r' && name[1] == 'e' && name[2] == 'f';
+}
+
+/// True where the implementation found was written for depthwise convolutions.
+inline bool is_depthwise(const dnnl::primitive_desc& pd) {
+    return std::string_view(pd.impl_info_str()).find("_dw") != std::string_view::npos;
 }
 
 inline dnnl::matmul::primitive_desc matmul(const Desc& a, const Desc& b, const Desc& bias,
