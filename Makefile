@@ -38,9 +38,10 @@ build:
 test: build
 	$(call run_tests,release)
 
+# SANITIZED: a regular expression of test folders, instead of the preset's
 asan tsan:
 	$(setup)
-	$(call configure,$@)
+	$(call configure,$@ $(if $(SANITIZED),-DPIPPIN_TEST_AREAS='$(SANITIZED)'))
 	$(call build,$@)
 	$(call run_tests,$@)
 

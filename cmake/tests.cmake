@@ -46,7 +46,11 @@ if(areas)
   # An object library, so that set-up code which nothing refers to is linked too.
   if(common_sources)
     add_library(pippin_test_common OBJECT ${common_sources})
-    target_link_libraries(pippin_test_common PUBLIC pippin_test_options)
+    target_link_libraries(pippin_test_common PUBLIC pippin_test_options GTest::gtest_main)
+    if(PIPPIN_PCH)
+      target_precompile_headers(pippin_test_common PRIVATE
+        <gtest/gtest.h> <fmt/format.h> "${PROJECT_SOURCE_DIR}/include/pippin/pippin.h")
+    endif()
   endif()
 endif()
 
@@ -61,6 +65,9 @@ foreach(area IN LISTS areas)
     target_link_libraries(test_${area} PRIVATE pippin_test_options GTest::gtest_main)
     if(common_sources)
       target_link_libraries(test_${area} PRIVATE pippin_test_common)
+      if(PIPPIN_PCH)
+        target_precompile_headers(test_${area} REUSE_FROM pippin_test_common)
+      endif()
     endif()
     set_target_properties(test_${area} PROPERTIES
       RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")

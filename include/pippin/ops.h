@@ -79,6 +79,7 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b,
 Tensor clamp(const Operand& x, std::optional<double> low, std::optional<double> high = {});
 
 Tensor neg(const Operand& x);
+Tensor operator-(const Operand& x);
 Tensor abs(const Operand& x);
 Tensor sign(const Operand& x);
 Tensor exp(const Operand& x);
@@ -220,7 +221,9 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction =
 Tensor one_hot(const Tensor& index, std::int64_t classes, Site site = Site::current());
 
 // --- comparing ---
-bool equal(const Tensor& a, const Tensor& b);  ///< same shape and same elements
-bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8);
+bool equal(const Tensor& a, const Tensor& b,
+           Site site = Site::current());  ///< same shape and same elements
+bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8,
+              Site site = Site::current());
 
 }  // namespace pippin

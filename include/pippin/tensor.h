@@ -63,6 +63,13 @@ struct Index {
     Index(EllipsisType) : kind(Kind::Rest) {}
 };
 
+/// t[i]: the integer, and where the program says so.
+struct At {
+    std::int64_t i;
+    Site site;
+    At(std::int64_t i_, Site s = Site::current()) : i(i_), site(s) {}
+};
+
 class Tensor {
   public:
     Tensor() = default;  ///< undefined, as torch::Tensor() is
@@ -129,8 +136,7 @@ class Tensor {
                        Site site = Site::current());
 
     // --- the same ops as in ops.h, for chaining ---
-    Tensor operator-() const;
-    Tensor operator[](std::int64_t i) const;
+    Tensor operator[](At i) const;
     Tensor index(std::initializer_list<Index> index, Site site = Site::current()) const;
     Tensor to(DType dtype) const;
     Tensor to(Device device) const;

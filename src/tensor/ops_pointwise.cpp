@@ -353,7 +353,7 @@ Tensor silu(const Operand& x) {
     return float_unary(x, [](const NodePtr& n) { return g::mul(n, g::sigmoid(n)); });
 }
 
-Tensor Tensor::operator-() const { return neg(*this); }
+Tensor operator-(const Operand& x) { return neg(x); }
 Tensor Tensor::abs() const { return pippin::abs(*this); }
 Tensor Tensor::exp() const { return pippin::exp(*this); }
 Tensor Tensor::log() const { return pippin::log(*this); }

@@ -311,7 +311,7 @@ Tensor pad(const Tensor& x, const Dims& amounts, double value, Site site) {
 
 // --- Tensor's spellings ---
 
-Tensor Tensor::operator[](std::int64_t i) const { return index({i}); }
+Tensor Tensor::operator[](At at) const { return index({at.i}, at.site); }
 
 Tensor Tensor::index(std::initializer_list<Index> items, Site site) const {
     return at_site(site, [&] {

@@ -190,5 +190,19 @@ TEST(Prepare, TwiceIsAnError) {
     EXPECT_ERROR(Accelerator({.automatic_checkpoint_naming = true}), ValueError, "project_dir");
 }
 
+// K40: every run says which device it uses, and why.
+TEST(KnownFaults, K40TheRunSaysWhichAndWhy) {
+    ::testing::internal::CaptureStderr();
+    {
+        Accelerator a({.cpu = true});
+        EXPECT_EQ(a.device(), Device(Device::Type::CPU));
+    }
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("training on cpu"), std::string::npos) << said;
+    EXPECT_NE(said.find("precision no"), std::string::npos) << said;
+    EXPECT_NE(said.find("; " + default_device_reason()), std::string::npos) << said;
+    EXPECT_FALSE(default_device_reason().empty());
+}
+
 }  // namespace
 }  // namespace pippin

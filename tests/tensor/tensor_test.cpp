@@ -241,5 +241,14 @@ TEST(Random, UniformStaysBelowItsEnd) {
     }
 }
 
+// Errors name the line of the program that called, operators included.
+TEST(Errors, OperatorsNameTheCallersLine) {
+    const Tensor x = ones({2, 3}), y = ones({4, 5});
+    EXPECT_ERROR(x[5], IndexError, "5", "tensor_test.cpp");
+    EXPECT_ERROR(-Tensor(), ValueError, "undefined");
+    EXPECT_ERROR(allclose(x, y), ValueError, "[2, 3]", "tensor_test.cpp");
+    EXPECT_ERROR(x + y, ValueError, "tensor_test.cpp");
+}
+
 }  // namespace
 }  // namespace pippin
