@@ -191,17 +191,15 @@ Tensor Tensor::argmax(std::optional<std::int64_t> d, bool k, Site s) const {
 Tensor Tensor::softmax(std::int64_t d, Site s) const { return pippin::softmax(*this, d, s); }
 
 bool equal(const Tensor& a, const Tensor& b, Site site) {
-    return at_site(site, [&] {
-        return a.shape() == b.shape() && a.dtype() == b.dtype() && all(a == b).item<bool>();
-    });
+    const SiteScope scope(site);
+    return a.shape() == b.shape() && a.dtype() == b.dtype() && all(a == b).item<bool>();
 }
 
 bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, Site site) {
-    return at_site(site, [&] {
-        const Tensor x = cast(a, DType::Float64), y = cast(b, DType::Float64);
-        const Tensor near = abs(x - y) <= abs(y) * rtol + atol;
-        return all(logical_or(x == y, logical_and(near, isfinite(y)))).item<bool>();
-    });
+    const SiteScope scope(site);
+    const Tensor x = cast(a, DType::Float64), y = cast(b, DType::Float64);
+    const Tensor near = abs(x - y) <= abs(y) * rtol + atol;
+    return all(logical_or(x == y, logical_and(near, isfinite(y)))).item<bool>();
 }
 
 }  // namespace pippin
