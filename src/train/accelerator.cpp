@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 
 #include "pippin/random.h"
 #include "pippin/stats.h"
@@ -28,6 +29,17 @@ std::string chosen_precision(const AcceleratorOptions& o) {
             fmt::format("Accelerator: {} must be no, bf16 or fp16, got \"{}\"", from, p));
     return p;
 }
+
+}  // namespace
+
+Accelerator::Impl::Gate* Accelerator::Impl::new_gate() {
+    static std::mutex* mutex = new std::mutex;
+    static auto* all = new std::vector<std::unique_ptr<Gate>>;
+    const std::lock_guard lock(*mutex);
+    return all->emplace_back(std::make_unique<Gate>()).get();
+}
+
+namespace {
 
 template <class T>
 void add_once(std::vector<T*>& list, T& object, const char* what) {
@@ -60,11 +72,6 @@ bool Accelerator::Impl::may_step(optim::Optimizer& optimizer) {
     return !skipped;
 }
 
-bool Accelerator::Impl::may_zero_grad(optim::Optimizer&) {
-    // Before a window's first backward() and after its step; never in between.
-    return !gradients_pending;
-}
-
 Accelerator::Accelerator(AcceleratorOptions o) {
     if (o.gradient_accumulation_steps < 1)
         throw ValueError(
@@ -77,6 +84,8 @@ Accelerator::Accelerator(AcceleratorOptions o) {
         throw ValueError("Accelerator: automatic_checkpoint_naming needs a project_dir");
     const std::string precision = chosen_precision(o);
     impl_ = std::make_unique<Impl>(o, precision == "fp16");
+    impl_->gate = Impl::new_gate();
+    impl_->gate->owner = impl_.get();
     impl_->precision = precision;
     impl_->compute = precision == "bf16"   ? DType::BFloat16
                      : precision == "fp16" ? DType::Float16
@@ -93,10 +102,7 @@ Accelerator::Accelerator(AcceleratorOptions o) {
                impl_->device.description(), reason, precision);
 }
 
-Accelerator::~Accelerator() {
-    for (optim::Optimizer* optimizer : impl_->optimizers)
-        optimizer->set_gate(nullptr);
-}
+Accelerator::~Accelerator() { impl_->gate->owner = nullptr; }
 
 Device Accelerator::device() const { return impl_->device; }
 const std::string& Accelerator::mixed_precision() const { return impl_->precision; }
@@ -107,7 +113,7 @@ void Accelerator::prepare_one(nn::Module& model) {
 }
 void Accelerator::prepare_one(optim::Optimizer& optimizer) {
     add_once(impl_->optimizers, optimizer, "optimizer");
-    optimizer.set_gate(impl_.get());
+    optimizer.set_gate(impl_->gate);
 }
 void Accelerator::prepare_one(data::DataLoader& loader) {
     add_once(impl_->loaders, loader, "loader");

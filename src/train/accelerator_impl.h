@@ -17,7 +17,21 @@ class StopSignals {
     static int received();  ///< the signal's number, or 0
 };
 
-struct Accelerator::Impl : optim::StepGate {
+struct Accelerator::Impl {
+    /// What optimizers ask. Never freed: an optimizer and its accelerator may go in either order.
+    struct Gate : optim::StepGate {
+        Impl* owner = nullptr;  ///< null once it is gone
+        bool may_step(optim::Optimizer& optimizer) override {
+            return !owner || owner->may_step(optimizer);
+        }
+        // Before a window's first backward() and after its step; never in between.
+        bool may_zero_grad(optim::Optimizer&) override {
+            return !owner || !owner->gradients_pending;
+        }
+    };
+    static Gate* new_gate();
+    Gate* gate = nullptr;
+
     AcceleratorOptions options;
     std::string precision;
     DType compute = DType::Float32;
@@ -57,8 +71,7 @@ struct Accelerator::Impl : optim::StepGate {
     /// The prepared loader whose loop began last and is under way.
     const data::DataLoader* active_loader() const;
 
-    bool may_step(optim::Optimizer& optimizer) override;
-    bool may_zero_grad(optim::Optimizer& optimizer) override;
+    bool may_step(optim::Optimizer& optimizer);
 };
 
 }  // namespace pippin
