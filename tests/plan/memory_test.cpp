@@ -10,7 +10,7 @@
 namespace pippin {
 namespace {
 
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kSteps = 300;
 constexpr bool kMeasuresProcess = false;  // the sanitizer keeps what is freed for a while
 #else

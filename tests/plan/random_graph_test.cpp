@@ -16,7 +16,7 @@ using namespace random_graphs;
 int scaled(int count) {
     const char* times = std::getenv("PIPPIN_RANDOM_GRAPHS");
     if (times) count *= std::atoi(times);
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     count /= 20;
 #endif
     return count;
