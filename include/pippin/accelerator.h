@@ -17,8 +17,9 @@
 //       optimizer.zero_grad();
 //   }
 //
-// Prepared objects are held by reference and must outlive the accelerator. While gradients add up,
-// optimizer.step(), schedule.step() and optimizer.zero_grad() do nothing.
+// Prepared objects are held by reference: they must be there as long as the accelerator is used,
+// and may be destroyed before it, as here. While gradients add up, optimizer.step(),
+// schedule.step() and optimizer.zero_grad() do nothing.
 #pragma once
 
 #include <filesystem>
@@ -157,7 +158,7 @@ class Accelerator {
     void prepare_one(data::DataLoader& loader);
     void prepare_one(optim::Scheduler& schedule);
     struct Impl;
-    std::unique_ptr<Impl> impl_;
+    std::shared_ptr<Impl> impl_;  ///< its optimizers look at it as long as it is there
 };
 
 /// Seeds everything: weights, dropout, and loaders made afterwards.

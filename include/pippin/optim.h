@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -45,8 +46,8 @@ class Optimizer {
     /// Updates every parameter that has a gradient and submits the step. Does not wait.
     void step();
     void zero_grad();
-    /// The gate must outlive the optimizer or be taken away with null.
-    void set_gate(StepGate* gate) { gate_ = gate; }
+    /// A gate that is gone is open.
+    void set_gate(std::weak_ptr<StepGate> gate) { gate_ = std::move(gate); }
     /// Whether a gate held the last step() back. Schedules do not step then.
     bool last_step_skipped() const { return skipped_; }
     /// Change `lr` and the others between steps as you like; it compiles nothing new (but a new
@@ -90,7 +91,7 @@ class Optimizer {
     std::vector<ParamGroup> groups_;
     std::vector<std::vector<ParamState>> state_;  ///< by group and parameter
     std::int64_t steps_ = 0;
-    StepGate* gate_ = nullptr;
+    std::weak_ptr<StepGate> gate_;
     bool skipped_ = false;
 };
 

@@ -77,7 +77,8 @@ void Optimizer::check_hyperparameters(const ParamGroup& group) const {
 }
 
 void Optimizer::step() {
-    skipped_ = gate_ && !gate_->may_step(*this);
+    const auto gate = gate_.lock();
+    skipped_ = gate && !gate->may_step(*this);
     if (skipped_) return;
     const NoGrad no_grad;
     ++steps_;
@@ -110,7 +111,7 @@ void Optimizer::step() {
 }
 
 void Optimizer::zero_grad() {
-    if (gate_ && !gate_->may_zero_grad(*this)) return;
+    if (const auto gate = gate_.lock(); gate && !gate->may_zero_grad(*this)) return;
     for (ParamGroup& group : groups_)
         for (Tensor& p : group.params)
             p.zero_grad();

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 
 #include "pippin/random.h"
 #include "pippin/stats.h"
@@ -29,17 +28,6 @@ std::string chosen_precision(const AcceleratorOptions& o) {
             fmt::format("Accelerator: {} must be no, bf16 or fp16, got \"{}\"", from, p));
     return p;
 }
-
-}  // namespace
-
-Accelerator::Impl::Gate* Accelerator::Impl::new_gate() {
-    static std::mutex* mutex = new std::mutex;
-    static auto* all = new std::vector<std::unique_ptr<Gate>>;
-    const std::lock_guard lock(*mutex);
-    return all->emplace_back(std::make_unique<Gate>()).get();
-}
-
-namespace {
 
 template <class T>
 void add_once(std::vector<T*>& list, T& object, const char* what) {
@@ -72,6 +60,16 @@ bool Accelerator::Impl::may_step(optim::Optimizer& optimizer) {
     return !skipped;
 }
 
+bool Accelerator::Impl::may_zero_grad(optim::Optimizer&) {
+    // Before a window's first backward() and after its step; never in between.
+    return !gradients_pending;
+}
+
+void Accelerator::Impl::unscale_gradients() {
+    for (optim::Optimizer* optimizer : optimizers)
+        scaler.unscale_(*optimizer);
+}
+
 Accelerator::Accelerator(AcceleratorOptions o) {
     if (o.gradient_accumulation_steps < 1)
         throw ValueError(
@@ -83,9 +81,7 @@ Accelerator::Accelerator(AcceleratorOptions o) {
     if (o.automatic_checkpoint_naming && o.project_dir.empty())
         throw ValueError("Accelerator: automatic_checkpoint_naming needs a project_dir");
     const std::string precision = chosen_precision(o);
-    impl_ = std::make_unique<Impl>(o, precision == "fp16");
-    impl_->gate = Impl::new_gate();
-    impl_->gate->owner = impl_.get();
+    impl_ = std::make_shared<Impl>(o, precision == "fp16");
     impl_->precision = precision;
     impl_->compute = precision == "bf16"   ? DType::BFloat16
                      : precision == "fp16" ? DType::Float16
@@ -102,7 +98,7 @@ Accelerator::Accelerator(AcceleratorOptions o) {
                impl_->device.description(), reason, precision);
 }
 
-Accelerator::~Accelerator() { impl_->gate->owner = nullptr; }
+Accelerator::~Accelerator() = default;
 
 Device Accelerator::device() const { return impl_->device; }
 const std::string& Accelerator::mixed_precision() const { return impl_->precision; }
@@ -113,7 +109,7 @@ void Accelerator::prepare_one(nn::Module& model) {
 }
 void Accelerator::prepare_one(optim::Optimizer& optimizer) {
     add_once(impl_->optimizers, optimizer, "optimizer");
-    optimizer.set_gate(impl_->gate);
+    optimizer.set_gate(impl_);
 }
 void Accelerator::prepare_one(data::DataLoader& loader) {
     add_once(impl_->loaders, loader, "loader");
@@ -167,9 +163,7 @@ Tensor Accelerator::clip_grad_norm_(const std::vector<Tensor>& parameters, doubl
                                     double p) {
     Impl& m = *impl_;
     if (m.sync()) {
-        if (m.scaler.is_enabled())
-            for (optim::Optimizer* optimizer : m.optimizers)
-                m.scaler.unscale_(*optimizer);
+        m.unscale_gradients();
         return nn::clip_grad_norm_(parameters, max_norm, p);
     }
     return zeros({}, m.device);
@@ -178,9 +172,7 @@ Tensor Accelerator::clip_grad_norm_(const std::vector<Tensor>& parameters, doubl
 void Accelerator::clip_grad_value_(const std::vector<Tensor>& parameters, double value) {
     Impl& m = *impl_;
     if (!m.sync()) return;
-    if (m.scaler.is_enabled())
-        for (optim::Optimizer* optimizer : m.optimizers)
-            m.scaler.unscale_(*optimizer);
+    m.unscale_gradients();
     nn::clip_grad_value_(parameters, value);
 }
 

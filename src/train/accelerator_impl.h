@@ -17,21 +17,7 @@ class StopSignals {
     static int received();  ///< the signal's number, or 0
 };
 
-struct Accelerator::Impl {
-    /// What optimizers ask. Never freed: an optimizer and its accelerator may go in either order.
-    struct Gate : optim::StepGate {
-        Impl* owner = nullptr;  ///< null once it is gone
-        bool may_step(optim::Optimizer& optimizer) override {
-            return !owner || owner->may_step(optimizer);
-        }
-        // Before a window's first backward() and after its step; never in between.
-        bool may_zero_grad(optim::Optimizer&) override {
-            return !owner || !owner->gradients_pending;
-        }
-    };
-    static Gate* new_gate();
-    Gate* gate = nullptr;
-
+struct Accelerator::Impl : optim::StepGate {
     AcceleratorOptions options;
     std::string precision;
     DType compute = DType::Float32;
@@ -71,7 +57,10 @@ struct Accelerator::Impl {
     /// The prepared loader whose loop began last and is under way.
     const data::DataLoader* active_loader() const;
 
-    bool may_step(optim::Optimizer& optimizer);
+    bool may_step(optim::Optimizer& optimizer) override;
+    bool may_zero_grad(optim::Optimizer& optimizer) override;
+    /// fp16: gradients as they are, before clipping looks at them.
+    void unscale_gradients();
 };
 
 }  // namespace pippin

@@ -204,5 +204,22 @@ TEST(KnownFaults, K40TheRunSaysWhichAndWhy) {
     EXPECT_FALSE(default_device_reason().empty());
 }
 
+TEST(Prepare, AnOptimizerOutlivesItsAccelerator) {
+    const auto model = nn::make<nn::Linear>(2, 1);
+    optim::SGD optimizer(model->parameters(), {.lr = 0.1});
+    {
+        Accelerator accelerator({.gradient_accumulation_steps = 2});
+        accelerator.prepare(*model, optimizer);
+        const auto window = accelerator.accumulate();
+        accelerator.backward((*model)(ones({1, 2})).sum());
+        optimizer.step();
+        EXPECT_EQ(optimizer.steps(), 0) << "held back";
+    }
+    optimizer.step();
+    EXPECT_EQ(optimizer.steps(), 1) << "nobody holds it back";
+    optimizer.zero_grad();
+    EXPECT_FALSE(model->weight.grad().defined());
+}
+
 }  // namespace
 }  // namespace pippin
