@@ -16,10 +16,6 @@ int num_run_args(const Node& n) {
 
 namespace {
 
-std::uint64_t hash_device(Device d) {
-    return static_cast<std::uint64_t>(d.type()) << 8 | static_cast<std::uint64_t>(d.index());
-}
-
 void hash_shape(Key& k, const Shape& s) {
     k.add(static_cast<std::uint64_t>(s.rank()));
     for (auto e : s)
@@ -32,7 +28,6 @@ void hash_node(Key& k, const Node& n) {
     k.add(n.digest.b);
     for (auto& in : n.inputs)
         k.add(in->id);
-    if (n.inputs.empty()) k.add(hash_device(n.device));
 }
 
 // The two lines that the walk will read.
@@ -109,15 +104,14 @@ Trace trace(std::vector<Target> targets, std::uint32_t mark) {
                 t.nodes.push_back(in.get());
                 t.inputs.push_back(in);
                 t.key.add(static_cast<std::uint64_t>(in->dtype) | 0x100u |
-                          static_cast<std::uint64_t>(in->value->order) << 16 |
-                          hash_device(in->device) << 24);
+                          static_cast<std::uint64_t>(in->value->order) << 16);
                 hash_shape(t.key, in->shape);
             } else {
                 push(in.get());
             }
         }
     };
-    const Device device = t.targets[0].node->device;
+    const Device device = t.targets[0].node->device;  // every node's
     t.key.add(static_cast<std::uint64_t>(device.type()) << 8 |
               static_cast<std::uint64_t>(device.index()));
     for (auto& target : t.targets)

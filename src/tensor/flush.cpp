@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -276,15 +277,19 @@ void finish(plan::Trace& t, const std::vector<Variable*>& pending) {
     t.inputs.clear();
 }
 
+std::vector<Variable*> pending_with(Variable* extra) {
+    std::vector<Variable*> pending = pending_variables();
+    if (extra && extra->list) pending.push_back(extra);
+    return pending;
+}
+
 // A flush that failed before anything ran (out of memory, an op that the device cannot do) must not
 // fail again with every later one: variables go back to their former values; what has none tells
 // the error whenever it is read.
 void give_up(Variable* extra, std::exception_ptr error) {
-    std::vector<Variable*> pending = pending_variables();
-    if (extra && extra->list) pending.push_back(extra);
     const auto fence = std::make_shared<Fence>();
     fence->signal(std::move(error));
-    for (Variable* v : pending) {
+    for (Variable* v : pending_with(extra)) {
         if (graph::NodePtr former = v->settled.lock(); former && former->value) {
             v->set(std::move(former));
             continue;
@@ -294,18 +299,6 @@ void give_up(Variable* extra, std::exception_ptr error) {
         v->node->value = std::move(none);
         v->unlink();
         v->settled.reset();
-    }
-}
-
-void flush_all(Variable* extra);
-
-void flush_pending(Variable* extra) {
-    GraphLock lock;
-    try {
-        flush_all(extra);
-    } catch (...) {
-        give_up(extra, std::current_exception());
-        throw;
     }
 }
 
@@ -321,11 +314,30 @@ void flush_all(Variable* extra) {
         targets.erase(others, targets.end());
         plan::Trace t = plan::trace(std::move(targets), next_mark());
         run(t);
-        std::vector<Variable*> pending = pending_variables();
-        if (extra && extra->list) pending.push_back(extra);
-        finish(t, pending);
+        finish(t, pending_with(extra));
         targets = std::move(rest);
     }
+}
+
+void flush_pending(Variable* extra) {
+    GraphLock lock;
+    try {
+        flush_all(extra);
+    } catch (...) {
+        give_up(extra, std::current_exception());
+        throw;
+    }
+}
+
+// The plan of `t` and what else is pending on its device; nothing when that is nothing.
+std::optional<plan::Plan> plan_of(const Tensor& t) {
+    GraphLock lock;
+    node_of(t);
+    std::vector<plan::Target> targets = collect(t.variable().get());
+    const Device device = t.device();
+    std::erase_if(targets, [&](const plan::Target& x) { return !(x.node->device == device); });
+    if (targets.empty()) return std::nullopt;
+    return plan::make_plan(plan::trace(std::move(targets), next_mark()));
 }
 
 }  // namespace
@@ -343,30 +355,21 @@ void synchronize() {
 }
 
 std::string explain(const Tensor& t) {
-    GraphLock lock;
-    node_of(t);
-    std::vector<plan::Target> targets = collect(t.variable().get());
-    const Device device = t.device();
-    std::erase_if(targets, [&](const plan::Target& x) { return !(x.node->device == device); });
-    if (targets.empty()) return "plan: nothing is pending\n";
-    return plan::make_plan(plan::trace(std::move(targets), next_mark())).str();
+    const auto p = plan_of(t);
+    return p ? p->str() : "plan: nothing is pending\n";
 }
 
 PlanCost plan_cost(const Tensor& t) {
-    GraphLock lock;
-    node_of(t);
     PlanCost cost;
-    std::vector<plan::Target> targets = collect(t.variable().get());
-    if (targets.empty()) return cost;
-    const plan::Plan p = plan::make_plan(plan::trace(std::move(targets), next_mark()));
-    if (std::getenv("PIPPIN_EXPLAIN")) fmt::print(stderr, "{}", p.str());
-    for (const plan::Launch& l : p.launches)
+    const auto p = plan_of(t);
+    if (!p) return cost;
+    for (const plan::Launch& l : p->launches)
         if (l.heavy) cost.heavy_flops += l.flops;
-    cost.launches = static_cast<std::int64_t>(p.launches.size());
-    cost.arena_bytes = p.arena_bytes;
-    for (const plan::OutputInfo& o : p.outputs)
+    cost.launches = static_cast<std::int64_t>(p->launches.size());
+    cost.arena_bytes = p->arena_bytes;
+    for (const plan::OutputInfo& o : p->outputs)
         if (o.donated_input < 0 && o.same_as_input < 0)
-            cost.output_bytes += p.slots[static_cast<std::size_t>(o.slot)].bytes;
+            cost.output_bytes += p->slots[static_cast<std::size_t>(o.slot)].bytes;
     return cost;
 }
 
