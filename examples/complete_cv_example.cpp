@@ -31,18 +31,6 @@ std::int64_t steps_between_checkpoints(const std::string& text) {
     return n;
 }
 
-double measure(const Accelerator& accelerator, nn::Module& model, data::DataLoader& loader) {
-    model.eval();
-    const NoGrad no_grad;
-    train::Accuracy right;
-    for (const auto& batch : loader) {
-        const auto autocast = accelerator.autocast();
-        right.add(accelerator.gather_for_metrics(model(batch.data)), batch.target);
-        flush();
-    }
-    return right.value();
-}
-
 int train_model(const Args& args) {
     const std::int64_t every = steps_between_checkpoints(args.checkpointing_steps);
     Accelerator accelerator(
@@ -116,7 +104,7 @@ int train_model(const Args& args) {
             }
         }
         bar.end_epoch();
-        const double accuracy = measure(accelerator, *model, eval_loader);
+        const double accuracy = examples::measure(accelerator, *model, eval_loader);
         accelerator.print(fmt::format("epoch {}: {:.2f}", epoch, 100 * accuracy));
         accelerator.log({{"accuracy", 100 * accuracy}, {"train_loss", mean_loss.value()}}, epoch);
         if (args.checkpointing_steps == "epoch") {

@@ -57,17 +57,8 @@ void train_model(const Args& args) {
         }
         bar.end_epoch();
 
-        model->eval();
-        train::Accuracy right;
-        {
-            const NoGrad no_grad;
-            for (const auto& batch : eval_loader) {
-                const auto autocast = accelerator.autocast();
-                right.add((*model)(batch.data), batch.target);
-                flush();  // work starts while the next batch is being made
-            }
-        }
-        accelerator.print(fmt::format("epoch {}: {:.2f}", epoch, 100 * right.value()));
+        const double accuracy = examples::measure(accelerator, *model, eval_loader);
+        accelerator.print(fmt::format("epoch {}: {:.2f}", epoch, 100 * accuracy));
     }
 }
 

@@ -98,17 +98,8 @@ void train_model(const Args& args) {
             bar.update(batch.target.size(0), loss);
             if (accelerator.stop_requested()) break;
         }
-        model->eval();
-        train::Accuracy right;
-        {
-            const NoGrad no_grad;
-            for (const auto& batch : eval_loader) {
-                const auto autocast = accelerator.autocast();
-                right.add((*model)(batch.data), batch.target);
-                flush();
-            }
-        }
-        const double loss = mean_loss.value(), accuracy = right.value();
+        const double accuracy = examples::measure(accelerator, *model, eval_loader);
+        const double loss = mean_loss.value();
         bar.end_epoch(fmt::format("test accuracy {:.4f}", accuracy), loss);
         metrics.add({static_cast<double>(epoch), loss, accuracy});
         losses.points.emplace_back(epoch, loss);

@@ -7,9 +7,11 @@
 #include <memory>
 #include <string>
 
+#include "pippin/accelerator.h"
 #include "pippin/data.h"
 #include "pippin/models.h"
 #include "pippin/pippin.h"
+#include "pippin/train.h"
 #include "pippin/weights.h"
 
 namespace examples {
@@ -55,6 +57,20 @@ inline std::shared_ptr<pippin::nn::Module> make_model(const std::string& name,
     for (auto& [key, parameter] : model->named_parameters())
         parameter.requires_grad_(key.rfind(head, 0) == 0);
     return model;
+}
+
+/// The share of the loader's images whose class the model tells right.
+inline double measure(const pippin::Accelerator& accelerator, pippin::nn::Module& model,
+                      pippin::data::DataLoader& loader) {
+    model.eval();
+    const pippin::NoGrad no_grad;
+    pippin::train::Accuracy right;
+    for (const auto& batch : loader) {
+        const auto autocast = accelerator.autocast();
+        right.add(accelerator.gather_for_metrics(model(batch.data)), batch.target);
+        pippin::flush();  // work starts while the next batch is being made
+    }
+    return right.value();
 }
 
 }  // namespace examples

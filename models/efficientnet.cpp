@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "layers.h"
+#include "pippin/nn_activations.h"
 
 namespace pippin::models {
 namespace {
@@ -35,7 +36,7 @@ std::shared_ptr<nn::Sequential> conv_norm(std::int64_t in, std::int64_t out, std
                                           Activation activation, const Args& a) {
     auto layers = nn::sequential(conv(in, out, kernel, stride, groups),
                                  nn::make<nn::BatchNorm2d>(out, a.bn_eps, a.bn_momentum));
-    if (activation == Activation::SiLU) layers->append(nn::make<SiLU>());
+    if (activation == Activation::SiLU) layers->append(nn::make<nn::SiLU>());
     return layers;
 }
 

@@ -16,18 +16,6 @@ void zero_bias(Layer& layer) {
     if (layer.bias.defined()) nn::init::constant_(layer.bias, 0);
 }
 
-class SiLU : public nn::Module {
-  public:
-    Tensor forward(const Tensor& x) override { return silu(x); }
-    std::string type_name() const override { return "SiLU"; }
-};
-
-class GELU : public nn::Module {
-  public:
-    Tensor forward(const Tensor& x) override { return gelu(x); }
-    std::string type_name() const override { return "GELU"; }
-};
-
 /// (N, L, heads * d) to (N, heads, L, d).
 Tensor split_heads(const Tensor& x, std::int64_t heads);
 /// softmax(q k^T / sqrt(d) + mask) v of (N, heads, L, d) operands, back as (N, L, heads * d). The

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "layers.h"
+#include "pippin/nn_activations.h"
 
 namespace pippin::models {
 namespace {
@@ -56,7 +57,7 @@ class EncoderBlock : public nn::Module {
         dropout_ = register_module("dropout", nn::make<nn::Dropout>(a.dropout));
         ln_2_ = register_module("ln_2", nn::make<nn::LayerNorm>(width, kNormEps));
         mlp_ = register_module(
-            "mlp", nn::sequential(mlp_layer(a.hidden, a.mlp), nn::make<GELU>(),
+            "mlp", nn::sequential(mlp_layer(a.hidden, a.mlp), nn::make<nn::GELU>(),
                                   nn::make<nn::Dropout>(a.dropout), mlp_layer(a.mlp, a.hidden),
                                   nn::make<nn::Dropout>(a.dropout)));
     }

@@ -33,6 +33,13 @@ std::filesystem::path resolve_links(const std::filesystem::path& path) {
 
 }  // namespace
 
+void flush_folder(const std::filesystem::path& path) {
+    const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) return;
+    flush_to_disk(folder);
+    ::close(folder);
+}
+
 AtomicFile::AtomicFile(const std::filesystem::path& target) : target_(resolve_links(target)) {
     folder_ = target_.has_parent_path() ? target_.parent_path() : std::filesystem::path(".");
     if (!target_.has_filename()) throw_file_error(target_, "names no file to write to");
@@ -111,11 +118,7 @@ void AtomicFile::commit() {
     fd_ = -1;
     // The new name is on the disk when its folder is. Some file systems cannot sync folders, and
     // the content is safe by now: no reason to fail.
-    const int folder = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder >= 0) {
-        flush_to_disk(folder);
-        ::close(folder);
-    }
+    flush_folder(folder_);
 }
 
 }  // namespace pippin::io

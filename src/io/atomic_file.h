@@ -6,6 +6,9 @@
 
 namespace pippin::io {
 
+/// The names in the folder are on the disk when this returns, where the file system can do that.
+void flush_folder(const std::filesystem::path& path);
+
 /// Collects the new content in ".<name>.partial" beside the target and renames it at commit(). A
 /// writer that was killed leaves the old target and the partial file, which the next writer of the
 /// same target takes over. Writers of one target, in any process, wait for each other.

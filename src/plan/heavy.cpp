@@ -35,7 +35,7 @@ std::int64_t flops_of(const Node& n, const std::vector<Operand>& in) {
                std::max<std::int64_t>(1, in[1].shape[0]);
     if (n.op == &ops::kConv2dGradWeight)
         return 2 * in[1].shape.numel() * n.shape.numel() / std::max<std::int64_t>(1, n.shape[0]);
-    if (n.op == &ops::kAttention || n.op == &ops::kAttentionGrad) {
+    if (ops::is_attention(n.op)) {
         // Products of queries with keys and of weights with values; the gradient has both again,
         // and two more of the first kind and one of the second.
         const Shape &q = in[0].shape, &v = in[2].shape;
@@ -60,8 +60,8 @@ Draft draft_heavy(const Lowering& l, const Unit& u) {
         Operand o = operand_of(l, in, base);
         // Extents of 1 make both orders one; kernels see the strides of the order they asked for.
         const Strides maps = dense_strides(o.shape, Order::ChannelsLast);
-        if (n.op != &ops::kMatmul && n.op != &ops::kAttention && n.op != &ops::kAttentionGrad &&
-            o.shape.rank() == 4 && same_memory(o.shape, o.strides, maps) &&
+        if (n.op != &ops::kMatmul && !ops::is_attention(n.op) && o.shape.rank() == 4 &&
+            same_memory(o.shape, o.strides, maps) &&
             !same_memory(o.shape, maps, dense_strides(o.shape, Order::RowMajor)))
             o.strides = maps;
         h->operands.push_back(o);

@@ -32,10 +32,6 @@ Order demanded(const Node& n, std::size_t k) {
     return is_map_op(n) ? Order::ChannelsLast : Order::RowMajor;
 }
 
-bool is_attention(const Node& n) {
-    return n.op == &ops::kAttention || n.op == &ops::kAttentionGrad;
-}
-
 // Attention reads rows of contiguous elements, wherever they are, and any mask.
 bool row_strides(const View& v, bool any) {
     const int r = v.shape.rank();
@@ -126,7 +122,7 @@ class Layouts {
         if (fits) {
             if (n.op == &ops::kMatmul)
                 fits = matrix_strides(*r.view);
-            else if (is_attention(n))
+            else if (ops::is_attention(n.op))
                 fits = row_strides(*r.view, k == 3 && ops::has_mask(n.attrs));
             else
                 fits = same_memory(r.view->shape, r.view->strides,

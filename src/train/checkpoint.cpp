@@ -1,6 +1,5 @@
 // Checkpoints of a whole run: a folder that appears in one step, with a manifest (state.json) that
 // holds the checksum of every other file.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -47,13 +46,6 @@ Checksum checksum_of(const fs::path& file) {
         c.bytes += n;
     }
     return c;
-}
-
-void sync_folder(const fs::path& folder) {
-    const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return;
-    ::fsync(fd);
-    ::close(fd);
 }
 
 std::string file_name(const char* what, std::size_t index) {
@@ -129,12 +121,12 @@ class NewFolder {
 
     fs::path file(const std::string& name) const { return partial_ / name; }
     void commit() {
-        sync_folder(partial_);
+        io::flush_folder(partial_);
         std::error_code error;
         fs::rename(partial_, target_, error);
         if (error) fail(target_, "cannot be given its name: " + error.message());
         done_ = true;
-        sync_folder(parent_);
+        io::flush_folder(parent_);
     }
 
   private:

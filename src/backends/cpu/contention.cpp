@@ -20,7 +20,7 @@ constexpr double kTrial = 0.02, kLongestInterval = 16, kBetter = 0.8;
 void WaitPolicy::begin_trial() {
     trial_ = true;
     took_ = before_ = 0;
-    mode_ = mode_ == Mode::Spin ? Mode::Sleep : Mode::Spin;
+    switch_mode();
 }
 
 void WaitPolicy::end_trial() {
@@ -28,7 +28,7 @@ void WaitPolicy::end_trial() {
     if (took_ < kBetter * before_) {
         interval_ = 1;
     } else {
-        mode_ = mode_ == Mode::Spin ? Mode::Sleep : Mode::Spin;
+        switch_mode();
         interval_ = std::min(interval_ * 2, kLongestInterval);
     }
     until_trial_ = interval_;

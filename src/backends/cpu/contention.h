@@ -25,6 +25,7 @@ class WaitPolicy {
     void add(double seconds, RunTimes& of_plan);
 
   private:
+    void switch_mode() { mode_ = mode_ == Mode::Spin ? Mode::Sleep : Mode::Spin; }
     void begin_trial();
     void end_trial();
 

@@ -10,6 +10,8 @@ namespace pippin::graph::ops {
 // f = {scale, dropout}; run_args = {seed, sequence}, for references alone
 extern const OpRecord kAttention, kAttentionGrad;
 
+/// Attention or its gradient.
+inline bool is_attention(const OpRecord* op) { return op == &kAttention || op == &kAttentionGrad; }
 inline AttentionAttrs attention_attrs(const Attrs& a) { return {a.f[0], a.f[1], a.i[0] != 0}; }
 inline bool has_mask(const Attrs& a) { return a.i[1] != 0; }
 inline bool has_dropout(const Attrs& a) { return a.i[2] != 0; }
