@@ -158,6 +158,13 @@ Config read_config(const fs::path& path) {
     in.read(text.data(), static_cast<std::streamsize>(text.size()));
     text.resize(static_cast<std::size_t>(in.gcount()));
     if (text.size() > kMostBytes) fail("is larger than a config file can be");
+    return parse_config(text, path);
+}
+
+Config parse_config(const std::string& text, const fs::path& path) {
+    const auto fail = [&](const std::string& what) {
+        throw FileError(fmt::format("config file {}: {}", path.string(), what));
+    };
     YAML::Node root;
     try {
         root = YAML::Load(text);

@@ -22,6 +22,8 @@ std::filesystem::path default_config_path();
 /// for a key that is not known (with the nearest right one) or a value of the wrong kind. All
 /// faults are listed at once.
 Config read_config(const std::filesystem::path& path);
+/// The same from the file's text; `path` is for messages.
+Config parse_config(const std::string& text, const std::filesystem::path& path);
 /// Replaces the file in one step, making its folder. JSON where the name ends in .json.
 void write_config(const std::filesystem::path& path, const Config& config);
 /// The text that write_config writes.

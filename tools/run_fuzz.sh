@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets and runs each for some seconds, two at a time.
 #   tools/run_fuzz.sh SECONDS [TARGET...]     safetensors, torch, image, ... (fuzz/*.cpp)
+# FUZZ_SEED=N makes a run (almost) repeat itself; else each tries something else.
 # Seeds are fuzz/corpus/TARGET and some test fixtures; what is found goes on in build/fuzz/corpus/TARGET.
 # A fault leaves its input in build/fuzz/faults and is printed; the last line is "N passed, N failed".
 set -u
@@ -33,7 +34,7 @@ run_one() {
     mkdir -p "build/fuzz/corpus/$name"
     mapfile -t seeds < <(fixtures "$name")
     # An image header may claim 179 million pixels, which are decoded: hence the limits.
-    build/fuzz/fuzz/fuzz_"$name" -max_total_time="$seconds" -timeout=25 -rss_limit_mb=4096 \
+    build/fuzz/fuzz/fuzz_"$name" -seed="${FUZZ_SEED:-0}" -max_total_time="$seconds" -timeout=25 -rss_limit_mb=4096 \
         -malloc_limit_mb=2048 -max_len=65536 -artifact_prefix="build/fuzz/faults/$name-" \
         "build/fuzz/corpus/$name" "fuzz/corpus/$name" "${seeds[@]}" >"$log" 2>&1 </dev/null
     local status=$?
