@@ -28,12 +28,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pippin/amp.h"
 #include "pippin/data.h"
 #include "pippin/nn.h"
 #include "pippin/optim.h"
+#include "pippin/profiler.h"
 #include "pippin/trackers.h"
 
 namespace pippin {
@@ -150,6 +152,8 @@ class Accelerator {
     void init_trackers(const std::string& run,
                        const std::map<std::string, std::string>& config = {});
     void log(const std::map<std::string, double>& values, std::int64_t step);
+    /// Records until it is stopped or dies: profiler.h.
+    [[nodiscard]] Profile profile(ProfileOptions o = {}) const { return Profile(std::move(o)); }
     void end_training();  ///< closes the trackers; the destructor does it too
 
   private:

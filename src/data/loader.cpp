@@ -10,6 +10,7 @@
 #include "pippin/error.h"
 #include "pippin/ops.h"
 #include "pippin/random.h"
+#include "profile/recorder.h"
 
 namespace pippin::data {
 namespace {
@@ -173,6 +174,7 @@ DataLoader::Iterator& DataLoader::Iterator::operator++() {
     }
     try {
         std::unique_ptr<Example> made = impl_->prefetcher.next();
+        const recording::Range range("batch to tensors");
         const Device device = impl_->options.device.value_or(default_device());
         batch_.data = to_tensor(made->data, device);
         batch_.target = to_tensor(made->target, device);

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "profile/recorder.h"
+
 namespace pippin::data {
 
 Prefetcher::Prefetcher(DatasetPtr dataset, int workers, int ahead)
@@ -57,7 +59,10 @@ std::unique_ptr<Example> Prefetcher::next() {
         lock.unlock();
         return make(*plan_, k, std::move(batch));
     }
-    is_ready_.wait(lock, [&] { return slot(given_).ready; });
+    {
+        const recording::Range range("wait for a batch");
+        is_ready_.wait(lock, [&] { return slot(given_).ready; });
+    }
     Slot done = std::exchange(slot(given_), Slot{});
     ++given_;
     lock.unlock();
@@ -84,12 +89,14 @@ void Prefetcher::keep(std::unique_ptr<Example> batch) {
 
 std::unique_ptr<Example> Prefetcher::make(const EpochPlan& plan, std::int64_t k,
                                           std::unique_ptr<Example> batch) const {
+    const recording::Range range("load a batch");
     if (!batch) batch = std::make_unique<Example>();
     dataset_->load_batch(plan.batch(k), plan.draws, *batch);
     return batch;
 }
 
 void Prefetcher::work() {
+    recording::name_thread("loader worker");
     std::unique_lock lock(mutex_);
     const auto has_work = [&] {
         return plan_ && taken_ < plan_->batches &&

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "pippin/nn.h"
+#include "profile/recorder.h"
 #include "tensor/flush.h"
 #include "tensor/site.h"
 #include "tensor/variable.h"
@@ -25,6 +26,8 @@ Tensor Module::forward(const Tensor&) {
 
 Tensor Module::operator()(const Tensor& x, Site site) {
     const SiteScope scope(site);
+    recording::Range range;
+    if (recording::on()) range.open(recording::named(recording::Category::Module, type_name()));
     return at_site(site, [&] { return forward(x); });
 }
 

@@ -8,6 +8,7 @@
 
 #include "pippin/ops.h"
 #include "pippin/optim.h"
+#include "profile/recorder.h"
 
 namespace pippin::optim {
 namespace {
@@ -80,6 +81,7 @@ void Optimizer::step() {
     const auto gate = gate_.lock();
     skipped_ = gate && !gate->may_step(*this);
     if (skipped_) return;
+    const recording::Range range("optimizer.step");
     const NoGrad no_grad;
     ++steps_;
     for (std::size_t g = 0; g < groups_.size(); ++g) {

@@ -1,6 +1,7 @@
 // The text that explain() gives.
 #include <fmt/format.h>
 
+#include "plan/describe.h"
 #include "plan/plan.h"
 
 namespace pippin::plan {
@@ -25,20 +26,6 @@ std::string place_text(const Plan& p, std::int32_t slot) {
             break;
     }
     return fmt::format("@{}", s.offset);
-}
-
-std::string form_text(const Program& p) {
-    std::string dims;
-    for (int d = 0; d < p.rank; ++d)
-        dims += fmt::format("{}{}",
-                            d == 0                                ? ""
-                            : d == p.split && p.form != Form::Map ? " | "
-                                                                  : " ",
-                            p.extents[static_cast<std::size_t>(d)]);
-    const char* form = p.form == Form::Map         ? "map"
-                       : p.form == Form::RowReduce ? "reduce rows"
-                                                   : "reduce columns";
-    return fmt::format("{} [{}]", form, dims);
 }
 
 }  // namespace

@@ -7,11 +7,14 @@
 #include <mutex>
 #include <thread>
 
+#include "profile/recorder.h"
 #include "runtime/allocator.h"
 
 namespace pippin {
 
 void Fence::block() const {
+    if (done()) return;
+    const recording::Range range("wait for results");
     // A short spin first: a step of a small network ends sooner than a sleeping thread wakes.
     for (int i = 0; i < 200 && !done(); ++i)
         std::this_thread::yield();
@@ -81,6 +84,11 @@ class Queue {
         if (auto f = std::exchange(failed_, nullptr); f && f->failed_unseen()) f->wait();
     }
 
+    void wait_until_idle() {
+        std::unique_lock lock(mutex_);
+        idle_.wait(lock, [&] { return idle(); });
+    }
+
     void drop_arena() {
         std::lock_guard lock(mutex_);
         if (idle()) arena_.reset();
@@ -103,6 +111,7 @@ class Queue {
     bool idle() const { return pending_.empty() && !running_ && flights_.empty() && !landing_; }
 
     void loop() {
+        recording::name_thread(device_.str() + " queue");
         std::unique_lock lock(mutex_);
         for (;;) {
             if (pending_.empty() && !stop_) {
@@ -142,6 +151,7 @@ class Queue {
     }
 
     void finish_loop() {
+        recording::name_thread(device_.str() + " finisher");
         std::unique_lock lock(mutex_);
         for (;;) {
             flying_.wait(lock, [&] { return stop_finisher_ || !flights_.empty(); });
@@ -209,6 +219,7 @@ class Queue {
         for (auto& b : s.outputs)
             memory_.push_back(b ? b->memory : Memory{});
         std::span<const Memory> all(memory_);
+        const recording::Range range("run plan");
         return s.executable->run({all.first(s.inputs.size()), all.subspan(s.inputs.size()), arena,
                                   s.scalars, lost_inputs_, &failure});
     }
@@ -247,11 +258,20 @@ Queue& queue(Device device) {
 
 }  // namespace
 
-void submit(Device device, Submission s) { queue(device).submit(std::move(s)); }
+void submit(Device device, Submission s) {
+    const recording::Range range("submit");
+    queue(device).submit(std::move(s));
+}
 
 void drain() {
+    const recording::Range range("wait for devices");
     for (const Device d : devices_in_use())
         queue(d).drain();
+}
+
+void wait_until_idle() {
+    for (const Device d : devices_in_use())
+        queue(d).wait_until_idle();
 }
 
 void drop_idle_arena(Device device) { queue(device).drop_arena(); }

@@ -45,6 +45,8 @@ struct Submission {
 void submit(Device device, Submission s);
 /// Waits until nothing is queued on any device. Throws the first error that no one has seen yet.
 void drain();
+/// The same, leaving errors for whoever reads the results.
+void wait_until_idle();
 /// Gives the arena back when no work is queued.
 void drop_idle_arena(Device device);
 

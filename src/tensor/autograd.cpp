@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "graph/build.h"
+#include "profile/recorder.h"
 #include "tensor/graph_lock.h"
 #include "tensor/site.h"
 #include "tensor/variable.h"
@@ -109,6 +110,7 @@ void give_free(const Result& r) {
 }  // namespace
 
 void Tensor::backward(const Tensor& gradient, bool retain_graph, Site site) const {
+    const recording::Range range("backward");
     at_site(site, [&] {
         const Result r = differentiate(node_of(*this), gradient, false);
         GradModeScope off(false);

@@ -12,6 +12,7 @@
 
 #include "pippin/stats.h"
 #include "plan/lowering.h"
+#include "profile/recorder.h"
 #include "runtime/allocator.h"
 #include "runtime/queue.h"
 #include "tensor/graph_lock.h"
@@ -177,8 +178,14 @@ void check_memory(const plan::Plan& p, Device device) {
                     device.str(), needed / (1 << 20), there / (1 << 20), names));
 }
 
+plan::Plan planned(const plan::Trace& t) {
+    const recording::Range range("make plan");
+    return plan::make_plan(t);
+}
+
 std::shared_ptr<Compiled> compile(const plan::Trace& t, Device device) {
-    plan::Plan p = plan::make_plan(t);
+    const recording::Range range("compile");
+    plan::Plan p = planned(t);
     static const bool show = std::getenv("PIPPIN_EXPLAIN") != nullptr;
     if (show) fmt::print(stderr, "{}", p.str());
     check_memory(p, device);
@@ -193,6 +200,7 @@ std::shared_ptr<Compiled> compile(const plan::Trace& t, Device device) {
         if (b >= 0) ++c->uses[static_cast<std::size_t>(b)];
     c->arena_bytes = p.arena_bytes;
     c->launches = static_cast<std::int64_t>(p.launches.size());
+    const recording::Range kernels("prepare kernels");
     c->executable = runtime::backend(device).compile(p);
     return c;
 }
@@ -302,17 +310,23 @@ void give_up(Variable* extra, std::exception_ptr error) {
     }
 }
 
+plan::Trace traced(std::vector<plan::Target> targets) {
+    const recording::Range range("trace");
+    return plan::trace(std::move(targets), next_mark());
+}
+
 void flush_all(Variable* extra) {
     // No graph has nodes of two devices: tensors move between them at once. One plan a device.
     std::vector<plan::Target> targets = collect(extra);
     while (!targets.empty()) {
+        const recording::Range range("flush");
         const Device device = targets[0].node->device;
         const auto others =
             std::stable_partition(targets.begin(), targets.end(),
                                   [&](const plan::Target& t) { return t.node->device == device; });
         std::vector<plan::Target> rest(others, targets.end());
         targets.erase(others, targets.end());
-        plan::Trace t = plan::trace(std::move(targets), next_mark());
+        plan::Trace t = traced(std::move(targets));
         run(t);
         finish(t, pending_with(extra));
         targets = std::move(rest);

@@ -8,6 +8,7 @@
 #include "backends/cpu/system.h"
 #include "backends/cpu/threads.h"
 #include "pippin/error.h"
+#include "profile/launches.h"
 
 namespace pippin::cpu {
 
@@ -60,8 +61,10 @@ CpuExecutable::CpuExecutable(const plan::Plan& plan) : slots_(plan.slots) {
         add(o.slot, o.offset * static_cast<std::int64_t>(size_of(o.dtype)));
     };
     std::vector<std::size_t> firsts;
+    std::vector<recording::WorkPtr> records = recording::describe(plan);
     for (const plan::Launch& launch : plan.launches) {
         Step step;
+        step.record = std::move(records[firsts.size()]);
         firsts.push_back(sources_.size());
         if (launch.heavy) {
             step.heavy = make_heavy(*launch.heavy);
@@ -147,6 +150,7 @@ std::unique_ptr<runtime::Completion> CpuExecutable::run(const runtime::Bindings&
 }
 
 void CpuExecutable::run_step(Step& step, const runtime::Bindings& bindings) {
+    const recording::Range range(step.record);
     try {
         if (step.heavy)
             step.heavy->run(step.operands, step.operands[step.count]);

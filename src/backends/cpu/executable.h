@@ -7,6 +7,7 @@
 #include "backends/cpu/contention.h"
 #include "backends/cpu/heavy.h"
 #include "backends/cpu/program_kernel.h"
+#include "profile/recorder.h"
 #include "runtime/backend.h"
 
 namespace pippin::cpu {
@@ -24,6 +25,7 @@ class CpuExecutable : public runtime::Executable {
         std::vector<std::int32_t> reads, writes;  // slots
         void* const* operands = nullptr;  // into addresses_; a heavy launch's output is the last
         std::size_t count = 0;
+        recording::WorkPtr record;  // for profiles
     };
     void run_step(Step& step, const runtime::Bindings& bindings);
     void run_what_is_left(const runtime::Bindings& bindings, std::ptrdiff_t failed);

@@ -39,6 +39,8 @@ Fallback::Fallback(const plan::Plan& plan, std::size_t n, const std::string& why
     own.num_scalars = plan.num_scalars;
     plan::Launch copy;
     copy.name = launch.name;
+    copy.bytes_moved = launch.bytes_moved;
+    copy.flops = launch.flops;
     // The launch alone, over inputs that are whatever its slots are.
     const auto use = [&](std::int32_t slot, bool writes) {
         auto it = std::find(slots_.begin(), slots_.end(), slot);

@@ -68,6 +68,11 @@ void Context::open() {
     for (const auto& e : extensions)
         if (!std::strcmp(e.extensionName, "VK_KHR_portability_subset"))
             wanted.push_back("VK_KHR_portability_subset");
+    for (const auto& e : extensions)
+        if (!std::strcmp(e.extensionName, VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME)) {
+            wanted.push_back(VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME);
+            calibrated_timestamps = true;
+        }
 
     VkDeviceCreateInfo info{};
     info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;

@@ -41,6 +41,7 @@ class Context {
     const Capabilities caps;
     VkPhysicalDevice physical = VK_NULL_HANDLE;
     VkDevice device = VK_NULL_HANDLE;
+    bool calibrated_timestamps = false;  ///< VK_EXT_calibrated_timestamps is there
 
     // --- work; any thread ---
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "pippin/error.h"
+#include "profile/launches.h"
 
 namespace pippin::vulkan {
 
@@ -44,6 +45,7 @@ VulkanExecutable::VulkanExecutable(Context& context, Pipelines& pipelines, const
     gpu::Work work = gpu::make_work(plan, features_of(context.caps));
     checks_ = std::move(work.checks);
     scratch_bytes_ = work.scratch_bytes;
+    const std::vector<recording::WorkPtr> records = recording::describe(plan);
     Part part;
     for (gpu::Step& s : work.steps) {
         if (s.on_cpu) {
@@ -57,10 +59,11 @@ VulkanExecutable::VulkanExecutable(Context& context, Pipelines& pipelines, const
         }
         for (gpu::Dispatch& d : s.dispatches)
             if (d.groups > 0) {
-                if (profiling())
-                    names_.push_back(fmt::format(
-                        "{} [{}] {}", work.kernels[static_cast<std::size_t>(d.kernel)].name,
-                        d.groups, plan.launches[static_cast<std::size_t>(s.launch)].name));
+                const auto launch = static_cast<std::size_t>(s.launch);
+                names_.push_back(fmt::format("{} [{}] {}",
+                                             work.kernels[static_cast<std::size_t>(d.kernel)].name,
+                                             d.groups, plan.launches[launch].name));
+                launches_.push_back(records[launch]);
                 dispatches_.push_back(std::move(d));
             }
     }
@@ -97,6 +100,10 @@ void VulkanExecutable::record(Instance& in) {
         if (!b->chunk) throw OutOfMemoryError("gpu: no room for the arguments of kernels");
         return b;
     };
+    context_.free_commands(in.commands);
+    in.commands.clear();
+    in.stopwatches.clear();
+    in.watched = profiling();
     in.error = block(gpu::kErrorBytes, c.readback_type);
     std::memset(in.error->chunk->host, 0, gpu::kErrorBytes);
     in.table = block(table_bytes(), c.memory_type);
@@ -126,7 +133,7 @@ void VulkanExecutable::record(Instance& in) {
                 VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_MEMORY_READ_BIT,
                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, all);
         Stopwatch* watch = nullptr;
-        if (profiling() && c.nanoseconds_per_tick > 0) {
+        if (in.watched && c.nanoseconds_per_tick > 0) {
             in.stopwatches.push_back(std::make_unique<Stopwatch>(context_, part.last - part.first));
             watch = in.stopwatches.back().get();
             watch->start(commands);
@@ -149,7 +156,7 @@ void VulkanExecutable::record(Instance& in) {
                 throw DeviceError("gpu: a kernel has more groups than the device takes");
             vkCmdDispatch(commands, static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y),
                           1);
-            if (watch) watch->lap(commands, names_[d]);
+            if (watch) watch->lap(commands, names_[d], launches_[d]);
         }
         barrier(VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
                 VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
@@ -224,7 +231,7 @@ std::unique_ptr<runtime::Completion> VulkanExecutable::run(const runtime::Bindin
     context_.check_alive();
     Instance& in = instances_[next_++ % kInstances];
     if (in.submission) context_.wait(in.submission);
-    if (in.commands.empty()) record(in);
+    if (in.commands.empty() || in.watched != profiling()) record(in);
     in.scratch = context_.scratch(scratch_bytes_);
     fill(in, b, in.scratch ? in.scratch->chunk->address : 0);
     std::memset(in.error->chunk->host, 0, gpu::kErrorBytes);

@@ -33,6 +33,7 @@ class VulkanExecutable : public runtime::Executable {
         std::shared_ptr<Block> scratch;                       ///< of its last run
         std::vector<VkCommandBuffer> commands;                ///< one a part
         std::vector<std::unique_ptr<Stopwatch>> stopwatches;  ///< one a part, when profiling
+        bool watched = false;                                 ///< the commands have stopwatches
         std::uint64_t submission = 0;
     };
     /// Dispatches that go to the device in one piece, then a launch of the processor's (or the
@@ -55,7 +56,8 @@ class VulkanExecutable : public runtime::Executable {
     std::vector<gpu::Dispatch> dispatches_;
     std::vector<std::int64_t> tables_;  ///< where each dispatch's arguments begin, in bytes
     std::vector<VkPipeline> kernels_;
-    std::vector<std::string> names_;  ///< of the dispatches, for profiles
+    std::vector<std::string> names_;            ///< of the dispatches, for profiles
+    std::vector<recording::WorkPtr> launches_;  ///< that the dispatches belong to
     std::vector<gpu::Check> checks_;
     std::vector<Part> parts_;
     std::int64_t scratch_bytes_ = 0;

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "backends/vulkan/device_clock.h"
+
 namespace pippin::vulkan {
 namespace {
 
@@ -47,9 +49,7 @@ Totals& totals() {
     return t;
 }
 
-}  // namespace
-
-bool profiling() {
+bool sums_wanted() {
     static const bool on = [] {
         const char* text = std::getenv("PIPPIN_GPU_PROFILE");
         return text && *text && *text != '0';
@@ -57,9 +57,33 @@ bool profiling() {
     return on;
 }
 
+// A device in the picture.
+struct Place {
+    DeviceClock clock;
+    std::uint32_t row;
+    explicit Place(Context& c, std::size_t number)
+        : clock(c),
+          row(recording::device_row(
+              number == 0 ? c.caps.name : fmt::format("{} ({})", c.caps.name, number + 1),
+              "launches")) {}
+};
+Place& place_of(Context& c) {
+    static std::mutex mutex;
+    static auto* places = new std::map<const Context*, std::unique_ptr<Place>>;
+    std::lock_guard lock(mutex);
+    auto& p = (*places)[&c];
+    if (!p) p = std::make_unique<Place>(c, places->size() - 1);
+    return *p;
+}
+
+}  // namespace
+
+bool profiling() { return sums_wanted() || recording::on(); }
+
 Stopwatch::Stopwatch(Context& context, std::size_t dispatches)
     : context_(context), size_(static_cast<std::uint32_t>(dispatches + 1)) {
-    totals();
+    if (sums_wanted()) totals();
+    if (recording::on()) place_of(context_);  // before the work whose ticks it tells
     VkQueryPoolCreateInfo info{};
     info.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
     info.queryType = VK_QUERY_TYPE_TIMESTAMP;
@@ -74,7 +98,8 @@ void Stopwatch::start(VkCommandBuffer commands) {
     vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool_, 0);
 }
 
-void Stopwatch::lap(VkCommandBuffer commands, std::string name) {
+void Stopwatch::lap(VkCommandBuffer commands, std::string name, recording::WorkPtr launch) {
+    launches_.push_back(std::move(launch));
     names_.push_back(std::move(name));
     vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool_,
                         static_cast<std::uint32_t>(names_.size()));
@@ -86,9 +111,28 @@ void Stopwatch::collect() {
                               8 * ticks.size(), ticks.data(), 8,
                               VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT) != VK_SUCCESS)
         return;
+    if (recording::on()) record(ticks);
+    if (!sums_wanted()) return;
     for (std::size_t k = 0; k < names_.size(); ++k)
         totals().add(names_[k],
                      double(ticks[k + 1] - ticks[k]) * context_.caps.nanoseconds_per_tick);
+}
+
+void Stopwatch::record(const std::vector<std::uint64_t>& ticks) const {
+    Place& place = place_of(context_);
+    std::vector<std::int64_t> times;
+    for (const std::uint64_t t : ticks)
+        times.push_back(std::max(place.clock.nanoseconds(t), times.empty() ? 0 : times.back()));
+    for (std::size_t k = 0; k < names_.size();) {
+        std::size_t end = k + 1;
+        while (end < names_.size() && launches_[end] == launches_[k])
+            ++end;
+        recording::add({times[k], times[end], place.row, launches_[k]});
+        for (std::size_t d = k; d < end && end - k > 1; ++d)
+            recording::add({times[d], times[d + 1], place.row,
+                            recording::named(recording::Category::Part, names_[d])});
+        k = end;
+    }
 }
 
 }  // namespace pippin::vulkan

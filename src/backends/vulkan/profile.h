@@ -1,5 +1,5 @@
-// Where the device's time goes: PIPPIN_GPU_PROFILE=1 measures every dispatch and prints the sums
-// when the program ends.
+// Where the device's time goes: every dispatch is measured while somebody records (PIPPIN_PROFILE,
+// Profile), and where PIPPIN_GPU_PROFILE=1 asks for sums when the program ends.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/vulkan/context.h"
+#include "profile/recorder.h"
 
 namespace pippin::vulkan {
 
@@ -22,15 +23,18 @@ class Stopwatch {
 
     /// Records: before the first dispatch, and behind each one.
     void start(VkCommandBuffer commands);
-    void lap(VkCommandBuffer commands, std::string name);
-    /// Adds up, once the commands have run.
+    void lap(VkCommandBuffer commands, std::string name, recording::WorkPtr launch);
+    /// Adds up and records, once the commands have run.
     void collect();
 
   private:
+    void record(const std::vector<std::uint64_t>& ticks) const;
+
     Context& context_;
     VkQueryPool pool_ = VK_NULL_HANDLE;
     std::uint32_t size_ = 0;
     std::vector<std::string> names_;
+    std::vector<recording::WorkPtr> launches_;  ///< that the dispatches belong to
 };
 
 }  // namespace pippin::vulkan
