@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <optional>
 
 #include "pippin/models.h"
 #include "pippin/pippin.h"
@@ -41,9 +42,9 @@ void report(const std::string& name, double value, const char* unit) {
     std::fflush(stdout);
 }
 
-void matmul_speed(std::int64_t n, bool transposed) {
+void matmul_speed(std::int64_t n, bool transposed, DType dtype) {
     const NoGrad no_grad;
-    const Tensor a = rand({n, n}), b0 = rand({n, n});
+    const Tensor a = rand({n, n}).to(dtype), b0 = rand({n, n}).to(dtype);
     const Tensor b = transposed ? b0.transpose(0, 1) : b0;
     // Alive, so that it is computed.
     Tensor c;
@@ -52,10 +53,12 @@ void matmul_speed(std::int64_t n, bool transposed) {
         c = matmul(a, b);
         flush();
     });
-    report(fmt::format("matmul {}{}", n, transposed ? " transposed" : ""),
-           2 * std::pow(double(n), 3) / t / 1e12, "TFLOP/s");
+    const std::string title = fmt::format("matmul {}{}{}", n, transposed ? " transposed" : "",
+                                          dtype == float16 ? " fp16" : "");
+    report(title, 2 * std::pow(double(n), 3) / t / 1e12, "TFLOP/s");
     // A few elements against sums in double.
-    const auto x = a.to_vector<float>(), y = b.to_vector<float>(), z = c.to_vector<float>();
+    const auto x = a.to(float32).to_vector<float>(), y = b.to(float32).to_vector<float>(),
+               z = c.to(float32).to_vector<float>();
     double worst = 0;
     for (std::int64_t k = 0; k < 20; ++k) {
         const std::int64_t i = (k * 7919) % n, j = (k * 104729) % n;
@@ -64,7 +67,7 @@ void matmul_speed(std::int64_t n, bool transposed) {
             sum += double(x[std::size_t(i * n + l)]) * y[std::size_t(l * n + j)];
         worst = std::max(worst, std::abs(z[std::size_t(i * n + j)] / sum - 1));
     }
-    report(fmt::format("matmul {} error", n), worst, "relative");
+    report(title + " error", worst, "relative");
 }
 
 void copy_speed(std::int64_t bytes) {
@@ -94,19 +97,22 @@ void copy_speed(std::int64_t bytes) {
     report("sum of columns (256 of them), 1 GB", double(bytes) / c / 1e9, "GB/s");
 }
 
-void model_speed(const std::string& name, std::int64_t batch, bool train, double seconds) {
+void model_speed(const std::string& name, std::int64_t batch, bool train, bool fp16,
+                 double seconds) {
     manual_seed(0);
-    const bool lenet = name == "lenet5";
-    const std::int64_t classes = lenet ? 10 : 1000;
-    const nn::ModulePtr model = models::create(name, classes);
+    const models::Info& info = models::info(name);
+    const nn::ModulePtr model = models::create(name, info.num_classes);
     model->to(default_device());
     model->train(train);
-    const Tensor x = lenet ? randn({batch, 1, 28, 28}) : randn({batch, 3, 224, 224});
-    const Tensor y = randint(0, classes, {batch});
+    const Tensor x = models::example_input(info, batch);
+    const Tensor y = randint(0, info.num_classes, {batch});
     optim::SGD optimizer(model->parameters(), {.lr = 1e-3, .momentum = 0.9});
+    flush();
     synchronize();
     Tensor last;
     const auto step = [&] {
+        std::optional<Autocast> autocast;
+        if (fp16) autocast.emplace(float16);
         if (train) {
             last = cross_entropy((*model)(x), y);
             optimizer.zero_grad();
@@ -118,7 +124,8 @@ void model_speed(const std::string& name, std::int64_t batch, bool train, double
             flush();
         }
     };
-    const std::string title = fmt::format("{} b{} {}", name, batch, train ? "train" : "eval");
+    const std::string title =
+        fmt::format("{} b{} {}{}", name, batch, train ? "train" : "eval", fp16 ? " fp16" : "");
     const double start = now();
     step();
     synchronize();
@@ -143,6 +150,8 @@ int main(int argc, char** argv) {
     app.add_option("--device", device, "Where to run");
     app.add_option("--seconds", seconds, "Time for each model");
     app.add_option("--only", only, "Measure what has this in its name: matmul, copy, or a model");
+    std::string precision;
+    app.add_option("--precision", precision, "Models in fp32 or fp16 (autocast) only");
     bool small = false;
     app.add_flag("--small", small, "Sizes for a machine without a GPU");
     CLI11_PARSE(app, argc, argv);
@@ -156,7 +165,8 @@ int main(int argc, char** argv) {
             for (const std::int64_t n : small ? std::vector<std::int64_t>{256}
                                               : std::vector<std::int64_t>{1024, 4096, 8192})
                 for (const bool transposed : {false, true})
-                    matmul_speed(n, transposed);
+                    for (const DType dtype : {float32, float16})
+                        matmul_speed(n, transposed, dtype);
         if (wanted("copy")) copy_speed(small ? 1 << 22 : 1 << 30);
         struct Case {
             const char* model;
@@ -164,11 +174,14 @@ int main(int argc, char** argv) {
         };
         const std::vector<Case> cases =
             small ? std::vector<Case>{{"lenet5", 64}}
-                  : std::vector<Case>{
-                        {"lenet5", 64}, {"resnet18", 1}, {"resnet18", 64}, {"resnet50", 128}};
+                  : std::vector<Case>{{"lenet5", 64},    {"resnet18", 1}, {"resnet18", 64},
+                                      {"resnet50", 128}, {"vgg16", 64},   {"bert_base", 64}};
         for (const Case& c : cases)
-            for (const bool train : {true, false})
-                if (wanted(c.model)) model_speed(c.model, c.batch, train, seconds);
+            for (const bool fp16 : {false, true})
+                for (const bool train : {true, false})
+                    if (wanted(c.model) &&
+                        (precision.empty() || precision == (fp16 ? "fp16" : "fp32")))
+                        model_speed(c.model, c.batch, train, fp16, seconds);
     } catch (const std::exception& e) {
         fmt::print(stderr, "{}\n", e.what());
         return 1;

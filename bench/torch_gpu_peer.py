@@ -1,6 +1,9 @@
-"""The PyTorch side of bench/gpu.cpp, on the same GPU: the same lines of JSON. TF32 off and on."""
+"""The PyTorch side of bench/gpu.cpp, on the same GPU: the same lines of JSON. Modes as arguments: strict (no
+TF32), tf32 (in convolutions), fp16 (autocast)."""
+import contextlib
 import json
 import statistics
+import sys
 import time
 
 import torch
@@ -66,26 +69,48 @@ def resnet(depths, bottleneck):
 
 
 def make(name):
+    """The network and a function that makes its input for a batch size."""
     if name == "lenet5":
-        return lenet5()
-    return resnet([2, 2, 2, 2], False) if name == "resnet18" else resnet([3, 4, 6, 3], True)
+        return lenet5(), lambda n: torch.randn(n, 1, 28, 28, device=device), 10
+    image = lambda n: torch.randn(n, 3, 224, 224, device=device)
+    if name == "bert_base":
+        import transformers
+        model = transformers.BertForSequenceClassification(transformers.BertConfig(num_labels=2))
+
+        class Logits(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.model = model
+
+            def forward(self, ids):
+                return self.model(input_ids=ids).logits
+
+        return Logits(), lambda n: torch.randint(0, 30522, (n, 128), device=device), 2
+    if name == "vgg16":
+        import torchvision
+        return torchvision.models.vgg16(), image, 1000
+    return resnet([2, 2, 2, 2], False) if name == "resnet18" else resnet([3, 4, 6, 3], True), image, 1000
 
 
-def model_speed(name, batch, train, suffix):
+def model_speed(name, batch, train, suffix, fp16=False):
     torch.manual_seed(0)
-    model = make(name).to(device).train(train)
-    x = torch.randn(batch, 1, 28, 28, device=device) if name == "lenet5" else torch.randn(
-        batch, 3, 224, 224, device=device)
-    y = torch.randint(0, 10 if name == "lenet5" else 1000, (batch,), device=device)
+    model, example, classes = make(name)
+    model = model.to(device).train(train)
+    x, y = example(batch), torch.randint(0, classes, (batch,), device=device)
+    if fp16 and x.dim() == 4:  # the better layout there
+        model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+    cast = (lambda: torch.autocast("cuda", torch.float16)) if fp16 else contextlib.nullcontext
 
     def step():
         if train:
             optimizer.zero_grad()
-            F.cross_entropy(model(x), y).backward()
+            with cast():
+                loss = F.cross_entropy(model(x).float(), y)
+            loss.backward()
             optimizer.step()
         else:
-            with torch.no_grad():
+            with torch.no_grad(), cast():
                 model(x)
 
     title = f"{name} b{batch} {'train' if train else 'eval'}{suffix}"
@@ -97,10 +122,11 @@ def model_speed(name, batch, train, suffix):
     report(title + " peak memory", torch.cuda.max_memory_allocated() / 2**20, "MiB")
 
 
-for tf32 in (False, True):
+for mode in sys.argv[1:] or ("strict", "tf32", "fp16"):
+    tf32 = mode != "strict"
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = tf32
-    suffix = " (TF32 convolutions)" if tf32 else ""
+    suffix = {"strict": "", "tf32": " (TF32 convolutions)", "fp16": " fp16"}[mode]
     if not tf32:
         for n in (1024, 4096, 8192):
             a, b = torch.rand(n, n, device=device), torch.rand(n, n, device=device)
@@ -114,6 +140,7 @@ for tf32 in (False, True):
         report("softmax of rows of 1024, 1 GB",
                2 * (1 << 30) / median_time(5, 10, lambda: x.reshape(-1, 1024).softmax(1)) / 1e9, "GB/s")
         del x, z
-    for name, batch in (("lenet5", 64), ("resnet18", 1), ("resnet18", 64), ("resnet50", 128)):
+    for name, batch in (("lenet5", 64), ("resnet18", 1), ("resnet18", 64), ("resnet50", 128),
+                        ("vgg16", 64), ("bert_base", 64)):
         for train in (True, False):
-            model_speed(name, batch, train, suffix)
+            model_speed(name, batch, train, suffix, mode == "fp16")

@@ -9,6 +9,9 @@
 #include <fstream>
 
 #include "backends/gpu/work.h"
+#ifdef PIPPIN_HAS_VULKAN
+#include "backends/vulkan/compiler.h"
+#endif
 #include "common/temp_folder.h"
 #include "gpu/heavy_testing.h"
 #include "graph/ops/records.h"
@@ -20,7 +23,7 @@ namespace {
 using namespace programs;
 namespace ops = graph::ops;
 
-constexpr std::size_t kStack = 64 << 10;
+constexpr std::size_t kStack = 256 << 10;
 
 // The compiled kernels, and the threads of the group that runs.
 class Machine {
@@ -155,7 +158,8 @@ struct Job {
 
 TEST(Dialects, PlainCppGivesTheSameNumbers) {
     gpu::Features features;
-    features.large_tiles = true;
+    features.large_tiles = features.matrices = true;
+    features.shared_bytes = 49152;
     features.parallel_groups = 4;
     std::vector<gpu::KernelSource> kernels;
     std::vector<Job> jobs;
@@ -186,13 +190,13 @@ TEST(Dialects, PlainCppGivesTheSameNumbers) {
     std::vector<heavy_test::Trial> trials;
     using heavy_test::random_data;
     const auto conv = [&](const graph::OpRecord& op, std::initializer_list<std::int64_t> attrs,
-                          const Shape& a, const Shape& b) {
+                          const Shape& a, const Shape& b, DType dtype = DType::Float32) {
         heavy_test::Trial t;
         t.op = &op;
         for (const auto v : attrs)
             t.attrs.i.push_back(v);
-        t.inputs = {random_data(DType::Float32, a, plan::Order::ChannelsLast, 1),
-                    random_data(DType::Float32, b,
+        t.inputs = {random_data(dtype, a, plan::Order::ChannelsLast, 1),
+                    random_data(dtype, b,
                                 &op == &ops::kConv2dGradWeight ? plan::Order::ChannelsLast
                                                                : plan::Order::RowMajor,
                                 2)};
@@ -204,21 +208,57 @@ TEST(Dialects, PlainCppGivesTheSameNumbers) {
     conv(ops::kConv2d, {1, 1, 1, 1, 1, 1, 4}, {2, 4, 9, 8}, {4, 1, 3, 3});
     conv(ops::kConv2dGradInput, {2, 2, 1, 1, 1, 1, 1, 9, 8}, {2, 70, 5, 4}, {70, 3, 3, 3});
     conv(ops::kConv2dGradWeight, {2, 2, 1, 1, 1, 1, 1, 3, 3}, {2, 3, 33, 32}, {2, 6, 17, 16});
-    for (const auto& [m, n, k] : {std::tuple{130, 260, 20}, {5, 7, 1000}, {64, 64, 64}}) {
+    // On matrix units: octets of channels and single elements, with an epilogue.
+    conv(ops::kConv2d, {2, 2, 1, 1, 1, 1, 1}, {2, 16, 9, 8}, {72, 16, 3, 3}, DType::Float16);
+    trials.back().bias = random_data(DType::Float16, {72}, plan::Order::RowMajor, 3);
+    trials.back().residual =
+        random_data(DType::Float16, {2, 72, 5, 4}, plan::Order::ChannelsLast, 4);
+    trials.back().activation = plan::Activation::Relu;
+    conv(ops::kConv2d, {1, 1, 0, 0, 1, 1, 2}, {2, 16, 9, 8}, {32, 8, 1, 1}, DType::Float16);
+    conv(ops::kConv2d, {2, 2, 1, 1, 1, 1, 1}, {1, 3, 9, 8}, {12, 3, 3, 3}, DType::Float16);
+    conv(ops::kConv2dGradInput, {2, 2, 1, 1, 1, 1, 1, 9, 8}, {2, 72, 5, 4}, {72, 16, 3, 3},
+         DType::Float16);
+    conv(ops::kConv2dGradWeight, {2, 2, 1, 1, 1, 1, 1, 3, 3}, {2, 16, 33, 32}, {2, 8, 17, 16},
+         DType::Float16);
+    const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k, DType dtype, int ta,
+                             int tb) {
         heavy_test::Trial t;
         t.op = &ops::kMatmul;
-        t.attrs.i = {0, 1};
+        t.attrs.i = {ta, tb};
         t.order = plan::Order::RowMajor;
-        t.inputs = {random_data(DType::Float32, {m, k}, plan::Order::RowMajor, 1),
-                    random_data(DType::Float32, {n, k}, plan::Order::RowMajor, 2)};
+        t.inputs = {random_data(dtype, ta ? Shape{k, m} : Shape{m, k}, plan::Order::RowMajor, 1),
+                    random_data(dtype, tb ? Shape{n, k} : Shape{k, n}, plan::Order::RowMajor, 2)};
         trials.push_back(std::move(t));
-    }
+    };
+    for (const auto& [m, n, k] : {std::tuple{130, 260, 20},
+                                  {5, 7, 1000},
+                                  {64, 64, 64},
+                                  {300, 6, 25},
+                                  {70, 14, 70},
+                                  {14, 60, 9},
+                                  {6, 25, 9000}})
+        product(m, n, k, DType::Float32, 0, 1);
+    // Large, narrow and small tiles, a split sum, and sizes that end within a tile.
+    for (const auto& [m, n, k] :
+         {std::tuple{256, 136, 64}, {264, 64, 40}, {5, 7, 1000}, {72, 88, 48}})
+        for (int transposed = 0; transposed < 4; ++transposed)
+            product(m, n, k, DType::Float16, transposed & 1, transposed / 2);
     std::vector<heavy_test::Data> results;
     for (auto& t : trials) {
         TrialPlan p = trial_plan(t);
         add(p.plan, std::move(p.buffers), {});
         results.push_back(std::move(p.output));
     }
+    std::size_t on_matrix_units = 0;
+    for (const auto& k : kernels)
+        on_matrix_units += k.body.find("MAT_MUL") != k.body.npos;
+    EXPECT_GE(on_matrix_units, 20u);
+#ifdef PIPPIN_HAS_VULKAN
+    // Devices with matrix units are rare where tests run; that GLSL has them right can be seen
+    // here.
+    for (const auto& k : kernels)
+        EXPECT_FALSE(vulkan::compile_glsl(gpu::render_glsl(k, {})).empty()) << k.name;
+#endif
     Machine machine(kernels);
     for (std::size_t n = 0; n < jobs.size(); ++n) {
         jobs[n].run(machine);

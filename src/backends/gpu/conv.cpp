@@ -74,23 +74,17 @@ std::string cut(const std::string& from,
     return out;
 }
 
-const char* zero(bool quad) { return quad ? "MAKE_F4(0.0f, 0.0f, 0.0f, 0.0f)" : "0.0f"; }
-std::string load_at(const plan::Operand& o, const std::string& index, bool quad) {
-    return quad ? fmt::format("LD_F4(p, ({}) / 4)", index) : load(o.dtype, "p", index);
-}
-
 // The body of load_?(...): an element (or a quad of channels) of x under a window, or zero in the
 // padding.
-std::string load_window(const Geometry& g, const plan::Operand& x, bool quad) {
+std::string load_window(const Geometry& g, const plan::Operand& x, Width width) {
     return fmt::format(
-        "int ih = {};\nint iw = {};\n"
-        "if (ih < 0 || ih >= {} || iw < 0 || iw >= {}) return {};\n"
-        "return {};\n",
-        input_at(g, 0, "oh", "kh"), input_at(g, 1, "ow", "kw"), g.h, g.w, zero(quad),
-        load_at(
-            x,
-            map_index(x, "img", g.groups > 1 ? fmt::format("b * {} + c", g.cig) : "c", "ih", "iw"),
-            quad));
+               "int ih = {};\nint iw = {};\n"
+               "ok = ok && ih >= 0 && ih < {} && iw >= 0 && iw < {};\n",
+               input_at(g, 0, "oh", "kh"), input_at(g, 1, "ow", "kw"), g.h, g.w) +
+           load_if_ok(x.dtype,
+                      map_index(x, "img", g.groups > 1 ? fmt::format("b * {} + c", g.cig) : "c",
+                                "ih", "iw"),
+                      width);
 }
 
 // Whether pixels lie one behind the other, image after image: then a pixel's number is enough.
@@ -109,50 +103,109 @@ std::string pixel_index(const plan::Operand& o, const std::string& m, const std:
 bool quads_in_groups(const plan::Operand& o, std::int64_t channels) {
     return has_quads(o, 1) && channels % 4 == 0;
 }
+bool octets_in_groups(const plan::Operand& o, std::int64_t channels) {
+    return has_octets(o, 1) && channels % 8 == 0;
+}
 // Windows of one pixel, one after the other.
 bool is_pointwise(const Geometry& g) {
     return g.kh * g.kw == 1 && g.stride[0] * g.stride[1] == 1 && g.pad[0] + g.pad[1] == 0;
 }
 
-// load_b of packed weights: [group][n][k].
-std::string load_packed(std::int64_t n, std::int64_t k, bool quads) {
-    std::string out = fmt::format(
-        "float load_b(PTR p, int b, int k, int n) {{ return LD_F32(p, (b * {} + n) * {} + k); }}\n",
-        n, k);
-    if (quads)
-        out += fmt::format(
-            "F4 load_b4(PTR p, int b, int k, int n) {{ return LD_F4(p, ((b * {} + n) * {} + k) / "
-            "4); }}\n",
-            n, k);
-    return out;
+// Packed weights, [group][n][kh][kw][c]: where they are, and the load_b of them. n is the output's
+// channel (of the forward pass) or the input's. They are floats, or float16 for matrix units.
+struct Packed {
+    std::int64_t n, k;
+    DType dtype;
+
+    void add_loads(Gemm& gemm) const {
+        const std::string index = fmt::format("(b * {} + n) * {} + k", n, k);
+        for (const Width width : widths(gemm.b_quads, gemm.b_octets))
+            gemm.functions += load_b_head(width) + load_if_ok(dtype, index, width) + "}\n";
+    }
+    std::int64_t bytes(const Geometry& g) const {
+        return g.groups * n * k * static_cast<std::int64_t>(size_of(dtype));
+    }
+};
+
+// Weights in rows, as PyTorch has them: a block of a few n and c goes through shared memory, so
+// that both reading and writing go along memory.
+void transpose_weights(KernelSource& k, std::int64_t& groups, const Geometry& g,
+                       const plan::Operand& weight, bool forward, const Packed& to) {
+    const std::int64_t c = forward ? g.cig : g.cog, taps = g.kh * g.kw;
+    // Neighbours in memory are taps, then input channels: those are c forward, and n backward.
+    std::int64_t bn = forward ? 4 : 16, bc = forward ? 64 : 32;
+    while (bn * bc * taps > 4096)
+        (bc > 8 ? bc : bn) /= 2;
+    const std::int64_t blocks_n = (to.n + bn - 1) / bn, blocks_c = (c + bc - 1) / bc;
+    groups = g.groups * blocks_n * blocks_c;
+    // Rows of inner x taps elements, one to spare.
+    const std::int64_t inner = forward ? bc : bn, outer = forward ? bn : bc;
+    const std::int64_t row = inner * taps + 1;
+    k.shared = {{"float", "block", static_cast<int>(outer * row)}};
+    k.body = fmt::format(
+        "int c_first = int(GROUP) % {0} * {1};\nint n_first = int(GROUP) / {0} % {2} * {3};\n"
+        "int b = int(GROUP) / {4};\n",
+        blocks_c, bc, blocks_n, bn, blocks_c * blocks_n);
+    // Output channels of a group times input channels of a group.
+    k.body += fmt::format(
+        "ROLL for (int e = int(LANE); e < {0}; e += int(THREADS)) {{\n"
+        "int o = e / {1};\nint r = e % {1};\nint i = r / {2};\n"
+        "if ({3} + o < {4} && {5} + i < {6})\n"
+        "block[o * {7} + r] = {8};\n}}\nBARRIER();\n",
+        outer * inner * taps, inner * taps, taps, forward ? "n_first" : "c_first", g.cog,
+        forward ? "c_first" : "n_first", g.cig, row,
+        load(weight.dtype, "ADDRESS(1)",
+             fmt::format("((b * {} + {} + o) * {} + {}) * {} + r", g.cog,
+                         forward ? "n_first" : "c_first", g.cig, forward ? "c_first" : "n_first",
+                         taps)));
+    k.body += fmt::format(
+        "ROLL for (int e = int(LANE); e < {0}; e += int(THREADS)) {{\n"
+        "int c = e % {1};\nint tap = e / {1} % {2};\nint n = e / {3};\n"
+        "if (c_first + c < {4} && n_first + n < {5}) {6};\n}}\n",
+        bn * bc * taps, bc, taps, bc * taps, c, to.n,
+        store(to.dtype, "ADDRESS(2)",
+              fmt::format("((b * {} + n_first + n) * {} + tap) * {} + c_first + c", to.n, taps, c),
+              fmt::format("block[{} * {} + {} * {} + tap]", forward ? "n" : "c", row,
+                          forward ? "c" : "n", taps)));
 }
 
-// Copies weights to scratch as [group][n][kh][kw][c], floats; n is the output's channel (of the
-// forward pass) or the input's.
-void pack_weights(Work& w, Step& s, const Geometry& g, const plan::Operand& weight, bool forward) {
-    const std::int64_t n = forward ? g.cog : g.cig, c = forward ? g.cig : g.cog;
-    const std::int64_t all = g.groups * n * g.kh * g.kw * c;
+// Copies weights to scratch.
+void pack_weights(Work& w, Step& s, const Geometry& g, const plan::Operand& weight, bool forward,
+                  const Packed& to) {
+    const std::int64_t c = forward ? g.cig : g.cog, taps = g.kh * g.kw;
+    const std::int64_t all = g.groups * to.n * to.k;
     KernelSource k;
     k.name = "pack_weights";
-    const std::string co = fmt::format("b * {} + {}", g.cog, forward ? "n" : "c");
-    const std::string index = strided_index(weight, {co, forward ? "c" : "n", "kh", "kw"});
-    k.body =
-        fmt::format("int i = int(GROUP * THREADS + LANE);\nif (i < {}) {{\n{}", all,
-                    cut("i", {{"b", g.groups}, {"n", n}, {"kh", g.kh}, {"kw", g.kw}, {"c", c}}));
-    k.body +=
-        fmt::format("ST_F32(ADDRESS(2), i, {});\n}}\n", load(weight.dtype, "ADDRESS(1)", index));
     Dispatch d;
     d.groups = (all + k.threads - 1) / k.threads;
+    const bool in_rows = g.kw == 1 || weight.strides[3] == 1;
+    if (taps > 1 && c >= 4 && in_rows && weight.strides[2] == g.kw && weight.strides[1] == taps &&
+        weight.strides[0] == g.cig * taps) {
+        transpose_weights(k, d.groups, g, weight, forward, to);
+    } else {
+        const std::string co = fmt::format("b * {} + {}", g.cog, forward ? "n" : "c");
+        const std::string index = strided_index(weight, {co, forward ? "c" : "n", "kh", "kw"});
+        k.body = fmt::format(
+            "int i = int(GROUP * THREADS + LANE);\nif (i < {}) {{\n{}", all,
+            cut("i", {{"b", g.groups}, {"n", to.n}, {"kh", g.kh}, {"kw", g.kw}, {"c", c}}));
+        k.body +=
+            store(to.dtype, "ADDRESS(2)", "i", load(weight.dtype, "ADDRESS(1)", index)) + ";\n}\n";
+    }
     d.args = {value_arg(d.groups), operand_arg(weight), scratch_arg(0)};
     d.kernel = w.add(std::move(k));
     s.dispatches.push_back(std::move(d));
-    w.scratch_bytes = std::max(w.scratch_bytes, all * 4);
+    w.scratch_bytes = std::max(w.scratch_bytes, to.bytes(g));
 }
 
 // 1 x 1 weights lie as a packed copy would.
-bool is_packed(const Geometry& g, const plan::Operand& weight, bool forward) {
-    return forward && g.kh * g.kw == 1 && weight.dtype == DType::Float32 &&
+bool is_packed(const Geometry& g, const plan::Operand& weight, bool forward, const Packed& as) {
+    return forward && g.kh * g.kw == 1 && weight.dtype == as.dtype &&
            (g.cig == 1 || weight.strides[1] == 1) && (g.co == 1 || weight.strides[0] == g.cig);
+}
+
+// Whether matrix units take the product, and the dtype that weights are packed as.
+bool is_half_product(const plan::Operand& a, const plan::Operand& b, const Features& f) {
+    return f.matrices && a.dtype == DType::Float16 && b.dtype == DType::Float16;
 }
 
 void set_epilogue_args(Gemm& gemm, const plan::HeavyLaunch& l) {
@@ -228,11 +281,6 @@ std::int64_t align(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 namespace {
 
-const char* kLoadA[] = {"float load_a(PTR p, int b, int m, int k) {\n",
-                        "F4 load_a4(PTR p, int b, int m, int k) {\n"};
-const char* kLoadB[] = {"float load_b(PTR p, int b, int k, int n) {\n",
-                        "F4 load_b4(PTR p, int b, int k, int n) {\n"};
-
 std::string in_group(const Geometry& g, const char* name, std::int64_t channels) {
     return g.groups > 1 ? fmt::format("b * {} + {}", channels, name) : name;
 }
@@ -251,6 +299,16 @@ void store_map(Gemm& gemm, const plan::HeavyLaunch& l, const std::string& pixel,
         gemm.functions +=
             "void store_c4(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x) {\n" +
             epilogue4(l, at[1], to) + "}\n";
+    if (!gemm.halves || !has_linear_pixels(l.output) || !octets_in_groups(l.output, channels))
+        return;
+    // The residual's octets are read where they are, if they lie like the result's.
+    if (l.epilogue.residual >= 0 &&
+        !has_octets(l.operands[static_cast<std::size_t>(l.epilogue.residual)], 1))
+        return;
+    gemm.c_octets = true;
+    gemm.functions +=
+        "void store_c8(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x, F4 y) {\n" +
+        (linear ? "" : pixel) + epilogue8(l, at[1], residual_index(l, at), to) + "}\n";
 }
 
 }  // namespace
@@ -269,26 +327,29 @@ void write_conv2d(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& 
     gemm.k = g.kh * g.kw * g.cig;
     const std::string pixel = cut("m", {{"img", g.n}, {"oh", g.oh}, {"ow", g.ow}});
     const std::string taps = cut("k", {{"kh", g.kh}, {"kw", g.kw}, {"c", g.cig}});
-    const bool packed = is_packed(g, weight, true);
+    gemm.halves = is_half_product(x, weight, f);
+    const Packed weights{g.cog, gemm.k, gemm.halves ? DType::Float16 : DType::Float32};
+    const bool packed = is_packed(g, weight, true, weights);
     const bool rows = is_pointwise(g) && has_linear_pixels(x);
     gemm.a_along_k = gemm.b_along_k = true;
     gemm.a_quads = quads_in_groups(x, g.cig);
-    gemm.b_quads = gemm.k % 4 == 0 && (!packed || weight.offset % 4 == 0);
-    for (int quad = 0; quad <= gemm.a_quads; ++quad)
+    gemm.a_octets = gemm.halves && octets_in_groups(x, g.cig);
+    gemm.b_quads = !gemm.halves && gemm.k % 4 == 0 && (!packed || weight.offset % 4 == 0);
+    gemm.b_octets = gemm.halves && gemm.k % 8 == 0 && (!packed || weight.offset % 8 == 0);
+    for (const Width width : widths(gemm.a_quads, gemm.a_octets))
         gemm.functions +=
-            kLoadA[quad] +
-            (rows ? fmt::format("return {};\n",
-                                load_at(x, pixel_index(x, "m", in_group(g, "k", g.cig)), quad))
-                  : pixel + taps + load_window(g, x, quad)) +
+            load_a_head(width) +
+            (rows ? load_if_ok(x.dtype, pixel_index(x, "m", in_group(g, "k", g.cig)), width)
+                  : pixel + taps + load_window(g, x, width)) +
             "}\n";
-    gemm.functions += load_packed(g.cog, gemm.k, gemm.b_quads);
+    weights.add_loads(gemm);
     store_map(gemm, l, pixel, {"img", in_group(g, "n", g.cog), "oh", "ow"}, g.cog);
     gemm.a = operand_arg(x);
     gemm.b = packed ? operand_arg(weight) : scratch_arg(0);
     set_epilogue_args(gemm, l);
     if (!packed) {
-        pack_weights(w, s, g, weight, true);
-        gemm.scratch_from = align(weight.shape.numel() * 4);
+        pack_weights(w, s, g, weight, true, weights);
+        gemm.scratch_from = align(weights.bytes(g));
     }
     write_gemm(w, s, gemm, f);
 }
@@ -307,38 +368,39 @@ void write_conv2d_grad_input(Work& w, Step& s, const plan::HeavyLaunch& l, const
     gemm.k = g.kh * g.kw * g.cog;
     const std::string pixel = cut("m", {{"img", g.n}, {"row", g.h}, {"col", g.w}});
     const std::string taps = cut("k", {{"kh", g.kh}, {"kw", g.kw}, {"c", g.cog}});
-    const auto source = [&](bool quad) {
+    const auto source = [&](Width width) {
         std::string text =
             fmt::format("int th = row + {} - kh * {};\nint tw = col + {} - kw * {};\n", g.pad[0],
                         g.dilation[0], g.pad[1], g.dilation[1]);
-        text += fmt::format("if (th < 0 || tw < 0) return {};\n", zero(quad));
         text += fmt::format("int o_h = th / {};\nint o_w = tw / {};\n", g.stride[0], g.stride[1]);
-        std::string outside = fmt::format("o_h >= {} || o_w >= {}", g.oh, g.ow);
-        if (g.stride[0] > 1) outside += fmt::format(" || o_h * {} != th", g.stride[0]);
-        if (g.stride[1] > 1) outside += fmt::format(" || o_w * {} != tw", g.stride[1]);
-        return text +
-               fmt::format(
-                   "if ({}) return {};\nreturn {};\n", outside, zero(quad),
-                   load_at(dy, map_index(dy, "img", in_group(g, "c", g.cog), "o_h", "o_w"), quad));
+        text += fmt::format("ok = ok && th >= 0 && tw >= 0 && o_h < {} && o_w < {}", g.oh, g.ow);
+        if (g.stride[0] > 1) text += fmt::format(" && o_h * {} == th", g.stride[0]);
+        if (g.stride[1] > 1) text += fmt::format(" && o_w * {} == tw", g.stride[1]);
+        return text + ";\n" +
+               load_if_ok(dy.dtype, map_index(dy, "img", in_group(g, "c", g.cog), "o_h", "o_w"),
+                          width);
     };
     const bool rows = is_pointwise(g) && has_linear_pixels(dy);
     gemm.a_along_k = gemm.b_along_k = true;
+    gemm.halves = is_half_product(dy, weight, f);
+    const Packed weights{g.cig, gemm.k, gemm.halves ? DType::Float16 : DType::Float32};
     gemm.a_quads = quads_in_groups(dy, g.cog);
-    gemm.b_quads = gemm.k % 4 == 0;
-    for (int quad = 0; quad <= gemm.a_quads; ++quad)
+    gemm.a_octets = gemm.halves && octets_in_groups(dy, g.cog);
+    gemm.b_quads = !gemm.halves && gemm.k % 4 == 0;
+    gemm.b_octets = gemm.halves && gemm.k % 8 == 0;
+    for (const Width width : widths(gemm.a_quads, gemm.a_octets))
         gemm.functions +=
-            kLoadA[quad] +
-            (rows ? fmt::format("return {};\n",
-                                load_at(dy, pixel_index(dy, "m", in_group(g, "k", g.cog)), quad))
-                  : pixel + taps + source(quad)) +
+            load_a_head(width) +
+            (rows ? load_if_ok(dy.dtype, pixel_index(dy, "m", in_group(g, "k", g.cog)), width)
+                  : pixel + taps + source(width)) +
             "}\n";
-    gemm.functions += load_packed(g.cig, gemm.k, gemm.b_quads);
+    weights.add_loads(gemm);
     store_map(gemm, l, pixel, {"img", in_group(g, "n", g.cig), "row", "col"}, g.cig);
     gemm.a = operand_arg(dy);
     gemm.b = scratch_arg(0);
     set_epilogue_args(gemm, l);
-    pack_weights(w, s, g, weight, false);
-    gemm.scratch_from = align(weight.shape.numel() * 4);
+    pack_weights(w, s, g, weight, false, weights);
+    gemm.scratch_from = align(weights.bytes(g));
     write_gemm(w, s, gemm, f);
 }
 
@@ -360,19 +422,21 @@ void write_conv2d_grad_weight(Work& w, Step& s, const plan::HeavyLaunch& l, cons
     gemm.b_along_k = x.strides[1] != 1 && g.ci != 1;
     gemm.a_quads = !gemm.a_along_k && quads_in_groups(dy, g.cog);
     gemm.b_quads = !gemm.b_along_k && quads_in_groups(x, g.cig);
+    gemm.halves = is_half_product(dy, x, f);
+    gemm.a_octets = gemm.halves && !gemm.a_along_k && octets_in_groups(dy, g.cog);
+    gemm.b_octets = gemm.halves && !gemm.b_along_k && octets_in_groups(x, g.cig);
     const bool linear = has_linear_pixels(dy);
     const bool rows = is_pointwise(g) && has_linear_pixels(x);
     const std::string from =
         linear ? pixel_index(dy, "k", channel) : map_index(dy, "img", channel, "oh", "ow");
-    for (int quad = 0; quad <= gemm.a_quads; ++quad)
-        gemm.functions += kLoadA[quad] + (linear ? "" : pixel) +
-                          fmt::format("return {};\n}}\n", load_at(dy, from, quad));
-    for (int quad = 0; quad <= gemm.b_quads; ++quad)
+    for (const Width width : widths(gemm.a_quads, gemm.a_octets))
         gemm.functions +=
-            kLoadB[quad] +
-            (rows ? fmt::format("return {};\n",
-                                load_at(x, pixel_index(x, "k", in_group(g, "n", g.cig)), quad))
-                  : pixel + window + load_window(g, x, quad)) +
+            load_a_head(width) + (linear ? "" : pixel) + load_if_ok(dy.dtype, from, width) + "}\n";
+    for (const Width width : widths(gemm.b_quads, gemm.b_octets))
+        gemm.functions +=
+            load_b_head(width) +
+            (rows ? load_if_ok(x.dtype, pixel_index(x, "k", in_group(g, "n", g.cig)), width)
+                  : pixel + window + load_window(g, x, width)) +
             "}\n";
     gemm.functions +=
         "void store_c(PTR to, PTR bias, PTR residual, int b, int m, int n, float x) {\n" + window +

@@ -2,6 +2,41 @@
 
 namespace pippin::gpu {
 
+namespace {
+
+// Every thread holds the whole matrix of its subgroup and does all of its work.
+constexpr const char* kMatrices = R"(
+#define WARP (fiber_lane / 32u)
+#define WARP_LANE (fiber_lane % 32u)
+#define MAT_H Matrix
+#define MAT_C Matrix
+#define MAT_ZERO(c) (c) = Matrix{}
+#define MAT_LOAD mat_load
+#define MAT_MUL mat_mul
+#define MAT_STORE mat_store
+struct Matrix {
+    float v[16][16];
+};
+void mat_load(Matrix& m, const U4* array, int at, int stride, bool columns) {
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 16; j++) {
+            std::uint16_t h;
+            std::memcpy(&h, reinterpret_cast<const char*>(array + at + i * stride) + 2 * j, 2);
+            (columns ? m.v[j][i] : m.v[i][j]) = f16_to_f32(h);
+        }
+}
+void mat_mul(const Matrix& a, const Matrix& b, Matrix& c) {
+    for (int i = 0; i < 16; i++)
+        for (int k = 0; k < 16; k++)
+            for (int j = 0; j < 16; j++) c.v[i][j] += a.v[i][k] * b.v[k][j];
+}
+void mat_store(const Matrix& c, U4* array, int at, int stride) {
+    for (int i = 0; i < 16; i++) std::memcpy(array + at + i * stride, c.v[i], 64);
+}
+)";
+
+}  // namespace
+
 std::string cpp_prelude() {
     std::string text = R"(
 #include <bit>
@@ -16,11 +51,16 @@ struct F4 {
     float x, y, z, w;
 };
 
+struct U4 {
+    uint x, y, z, w;
+};
+
 extern uint fiber_lane, fiber_group;
 extern const std::uint64_t* fiber_arguments;
 void yield();
 
 #define MAKE_F4(a, b, c, d) (F4{a, b, c, d})
+#define MAKE_U4(a, b, c, d) (U4{a, b, c, d})
 #define LANE fiber_lane
 #define GROUP fiber_group
 #define SET_PART(quad, i, v) (reinterpret_cast<float*>(&(quad))[i] = (v))
@@ -55,8 +95,9 @@ void yield();
     element("I64", "I64", "I64");
     element("F32", "float", "float");
     element("F4", "F4", "F4");
+    element("U4", "U4", "U4");
     text += "#include <utility>\nnamespace {\n";
-    return text + kMathSource + "}\n";
+    return text + kMathSource + kMatrices + "}\n";
 }
 
 std::string render_cpp(const KernelSource& k, const std::string& name) {

@@ -7,7 +7,9 @@ namespace pippin::gpu {
 int KernelSource::shared_bytes() const {
     int bytes = 0;
     for (const Shared& s : shared)
-        bytes += s.count * (s.type == "F4" ? 16 : s.type == "I64" || s.type == "double" ? 8 : 4);
+        bytes += s.count * (s.type == "F4" || s.type == "U4"        ? 16
+                            : s.type == "I64" || s.type == "double" ? 8
+                                                                    : 4);
     return bytes;
 }
 
@@ -22,8 +24,19 @@ struct Element {
 constexpr Element kElements[] = {
     {"U8", "uint8_t", "uint", 1},   {"U16", "uint16_t", "uint", 2},   {"U32", "uint", "uint", 4},
     {"I32", "int", "int", 4},       {"I64", "int64_t", "int64_t", 8}, {"F32", "float", "float", 4},
-    {"F64", "double", "double", 8}, {"F4", "vec4", "vec4", 16},
+    {"F64", "double", "double", 8}, {"F4", "vec4", "vec4", 16},       {"U4", "uvec4", "uvec4", 16},
 };
+
+constexpr const char* kMatrices = R"(
+#define WARP gl_SubgroupID
+#define WARP_LANE gl_SubgroupInvocationID
+#define MAT_H fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>
+#define MAT_C fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>
+#define MAT_ZERO(c) c = MAT_C(0.0)
+#define MAT_LOAD(m, array, at, stride, columns) coopMatLoadNV(m, array, at, stride, columns)
+#define MAT_MUL(a, b, c) c = coopMatMulAddNV(a, b, c)
+#define MAT_STORE(c, array, at, stride) coopMatStoreNV(c, array, at, stride, false)
+)";
 
 }  // namespace
 
@@ -37,6 +50,11 @@ std::string render_glsl(const KernelSource& k, const GlslOptions& options) {
          {"GL_EXT_buffer_reference", "GL_EXT_shader_explicit_arithmetic_types_int64",
           "GL_EXT_control_flow_attributes"})
         text += std::string("#extension ") + extension + " : require\n";
+    if (has("MAT_C"))
+        for (const char* extension :
+             {"GL_NV_cooperative_matrix", "GL_KHR_memory_scope_semantics",
+              "GL_KHR_shader_subgroup_basic", "GL_EXT_shader_explicit_arithmetic_types_float16"})
+            text += std::string("#extension ") + extension + " : require\n";
     if (has("_U8(")) text += "#extension GL_EXT_shader_8bit_storage : require\n";
     if (has("_U16(")) text += "#extension GL_EXT_shader_16bit_storage : require\n";
     // Execution modes of SPIR-V (float controls) that GLSL has no words for.
@@ -45,10 +63,14 @@ std::string render_glsl(const KernelSource& k, const GlslOptions& options) {
     if (options.keep_denormals) text += "spirv_execution_mode(capabilities = [4464], 4459, 32);\n";
     if (options.keep_specials) text += "spirv_execution_mode(capabilities = [4466], 4461, 32);\n";
     text += "layout(local_size_x = " + std::to_string(k.threads) + ") in;\n";
+    // Matrices are loaded and stored under this model's rules.
+    if (has("MAT_C")) text += "#pragma use_vulkan_memory_model\n";
     text += R"(
 #define I64 int64_t
 #define F4 vec4
 #define MAKE_F4(a, b, c, d) vec4(a, b, c, d)
+#define U4 uvec4
+#define MAKE_U4(a, b, c, d) uvec4(a, b, c, d)
 #define SET_PART(quad, i, v) (quad)[i] = (v)
 #define LANE gl_LocalInvocationID.x
 #define GROUP (gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x)
@@ -73,6 +95,7 @@ uint MULHI(uint a, uint b) {
     return hi;
 }
 )";
+    if (has("MAT_C")) text += kMatrices;
     text += "#define THREADS " + std::to_string(k.threads) + "u\n";
     for (const Element& e : kElements) {
         const std::string name = e.name;

@@ -6,27 +6,33 @@
 #include <fmt/format.h>
 
 #include "backends/gpu/expression.h"
+#include "backends/gpu/gemm_matrix.h"
 #include "pippin/error.h"
 
 namespace pippin::gpu {
 
 namespace {
 
-// A group computes a tile of C: threads in a square, each with quads of 4 rows and 4 columns.
+constexpr std::array<char, 4> kPart{'x', 'y', 'z', 'w'};
+
+// A group computes a tile of C: threads in a rectangle, each with quads of 4 rows and 4 columns.
 // Tiles of A and B lie in shared memory as quads along m and n, twice: one is read while the next
 // is filled.
 struct Tile {
-    int side = 16;                 // threads along each dim of the square
+    int rows = 16, columns = 16;   // threads along m and n
     int m_quads = 1, n_quads = 1;  // of a thread
     int depth = 16;                // k of one step
-    int threads() const { return side * side; }
-    int bm() const { return side * 4 * m_quads; }
-    int bn() const { return side * 4 * n_quads; }
+    int threads() const { return rows * columns; }
+    int bm() const { return rows * 4 * m_quads; }
+    int bn() const { return columns * 4 * n_quads; }
 };
 
 // Few threads with many sums each did best on an H200 (8192^3: 39.7 TFLOP/s, where squares of 16
 // had 38); smaller files of registers want the middle one.
-constexpr Tile kLarge{8, 4, 2, 8}, kMedium{8, 2, 2, 16}, kSmall{8, 1, 1, 32}, kSoftware{8, 1, 1, 8};
+constexpr Tile kLarge{8, 8, 4, 2, 8}, kMedium{8, 8, 2, 2, 16}, kSoftware{8, 8, 1, 1, 8};
+// For few rows or columns (small images, few channels), the one that wastes least.
+constexpr Tile kSmall[] = {
+    {8, 8, 1, 1, 32}, {32, 2, 1, 1, 16}, {16, 4, 1, 1, 16}, {4, 16, 1, 1, 16}, {4, 8, 1, 1, 32}};
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -49,7 +55,8 @@ Tile choose(const Gemm& g, const Features& f) {
     };
     if (f.large_tiles && fits(kLarge)) return kLarge;
     if (!f.small_tiles && fits(kMedium)) return kMedium;
-    return f.small_tiles ? kSoftware : kSmall;
+    if (f.small_tiles) return kSoftware;
+    return *std::ranges::min_element(kSmall, {}, waste);
 }
 
 class GemmWriter {
@@ -57,20 +64,24 @@ class GemmWriter {
     GemmWriter(Work& w, Step& s, const Gemm& g, const Features& f) : w_(w), s_(s), g_(g), f_(f) {}
 
     void run() {
-        t_ = choose(g_, f_);
-        const std::int64_t tiles = tiles_of(g_, t_);
+        const auto matrix = choose_matrix_tile(g_, f_);
+        if (!matrix) t_ = choose(g_, f_);
+        const int bm = matrix ? matrix->bm() : t_.bm(), bn = matrix ? matrix->bn() : t_.bn(),
+                  depth = matrix ? matrix->depth : t_.depth;
+        const std::int64_t tiles = ceil_div(g_.m, bm) * ceil_div(g_.n, bn) * g_.batches;
         splits_ = 1;
         if (tiles < f_.parallel_groups && g_.k >= 256)
             splits_ = std::clamp<std::int64_t>(
-                std::min(ceil_div(2 * f_.parallel_groups, tiles), g_.k / 128), 1, 128);
-        const std::int64_t steps = std::max<std::int64_t>(ceil_div(g_.k, t_.depth), 1);
-        splits_ = std::max(splits_, ceil_div(steps * (t_.depth + 2), f_.max_loop));
-        length_ = ceil_div(steps, splits_) * t_.depth;
+                std::min(ceil_div(2 * f_.parallel_groups, tiles), g_.k / 128), 1, 512);
+        const std::int64_t steps = std::max<std::int64_t>(ceil_div(g_.k, depth), 1);
+        splits_ = std::max(splits_, ceil_div(steps * (depth + 2), f_.max_loop));
+        length_ = ceil_div(steps, splits_) * depth;
         splits_ = std::max<std::int64_t>(ceil_div(g_.k, length_), 1);
         if (splits_ > 1)
             w_.scratch_bytes = std::max(w_.scratch_bytes,
                                         g_.scratch_from + splits_ * g_.batches * g_.m * g_.n * 4);
-        product(tiles * splits_);
+        dispatch(matrix ? matrix_product(g_, *matrix, splits_, length_) : product(),
+                 tiles * splits_);
         if (splits_ > 1) sum_up();
     }
 
@@ -96,12 +107,15 @@ class GemmWriter {
     Place place(const Side& s, int pass) const {
         const std::string i = fmt::format("(int(LANE) + {})", pass * t_.threads());
         const int quads = s.tile / 4;
+        // The same expression in all passes where it is the same number: computed once.
+        const auto rest = [&](int of) {
+            return pass * t_.threads() % of == 0 ? fmt::format("int(LANE) % {}", of)
+                                                 : fmt::format("{} % {}", i, of);
+        };
         if (s.along_k && s.quads)
-            return {fmt::format("{} % {} * 4", i, t_.depth / 4),
-                    fmt::format("{} / {}", i, t_.depth / 4)};
-        if (s.along_k)
-            return {fmt::format("{} % {}", i, t_.depth), fmt::format("{} / {} * 4", i, t_.depth)};
-        return {fmt::format("{} / {}", i, quads), fmt::format("{} % {} * 4", i, quads)};
+            return {rest(t_.depth / 4) + " * 4", fmt::format("{} / {}", i, t_.depth / 4)};
+        if (s.along_k) return {rest(t_.depth), fmt::format("{} / {} * 4", i, t_.depth)};
+        return {fmt::format("{} / {}", i, quads), rest(quads) + " * 4"};
     }
 
     // Statements that fetch this thread's quads of the tiles from k0 on into registers.
@@ -113,42 +127,30 @@ class GemmWriter {
             const Place at = place(s, pass);
             const bool part = (pass + 1) * t_.threads() > all;
             out += fmt::format("{{\nint k = k0 + {};\nint q = {} + {};\n", at.k, s.first, at.q);
-            const auto call = [&](const char* suffix, int c) {
-                const std::string q = c ? fmt::format("q + {}", c) : "q";
-                return a ? fmt::format("load_a{}(pa, b, {}, k)", suffix, q)
-                         : fmt::format("load_b{}(pb, b, k, {})", suffix, q);
-            };
             const auto test = [&](int c) {
                 std::string t = g_.k > 0 && g_.k % t_.depth == 0 ? "" : "k < k_end";
                 if (s.extent % s.tile != 0)
                     t += fmt::format("{}q + {} < {}", t.empty() ? "" : " && ", c, s.extent);
-                return t;
+                return t.empty() ? "true" : t;
+            };
+            const auto call = [&](const char* suffix, int c) {
+                const std::string q = c ? fmt::format("q + {}", c) : "q";
+                return a ? fmt::format("load_a{}(pa, b, {}, k, {})", suffix, q, test(c))
+                         : fmt::format("load_b{}(pb, b, k, {}, {})", suffix, q, test(c));
             };
             if (part) out += fmt::format("if (int(LANE) + {} < {}) {{\n", pass * t_.threads(), all);
             if (s.quads) {
                 // Extents are whole quads, so that one test is enough.
-                const std::string t = test(0);
-                if (!t.empty())
-                    out += fmt::format("{}{}_next = MAKE_F4(0.0f, 0.0f, 0.0f, 0.0f);\nif ({}) ",
-                                       s.name, pass, t);
                 out += fmt::format("{}{}_next = {};\n", s.name, pass, call("4", 0));
             } else {
-                std::string values;
-                for (int c = 0; c < 4; ++c) {
-                    const std::string t = test(c);
-                    out += fmt::format("float f{} = 0.0f;\n", c);
-                    if (!t.empty()) out += fmt::format("if ({}) ", t);
-                    out += fmt::format("f{} = {};\n", c, call("", c));
-                    values += (c ? ", f" : "f") + std::to_string(c);
-                }
-                out += fmt::format("{}{}_next = MAKE_F4({});\n", s.name, pass, values);
+                out += fmt::format("{}{}_next = MAKE_F4({}, {}, {}, {});\n", s.name, pass,
+                                   call("", 0), call("", 1), call("", 2), call("", 3));
             }
             out += part ? "}\n}\n" : "}\n";
         }
         return out;
     }
     std::string put(bool a) const {
-        static constexpr std::array<char, 4> kPart{'x', 'y', 'z', 'w'};
         const Side s = side_of(a);
         const int all = s.tile / 4 * t_.depth;
         std::string out;
@@ -184,30 +186,16 @@ class GemmWriter {
 
     static std::string sum(int i, int j) { return fmt::format("c{}_{}", i, j); }
 
-    void product(std::int64_t groups) {
-        static constexpr std::array<char, 4> kPart{'x', 'y', 'z', 'w'};
+    KernelSource product() {
         KernelSource k;
         k.name = g_.name;
         k.threads = t_.threads();
         k.shared = {{"F4", "tile_a", 2 * t_.depth * a_stride()},
                     {"F4", "tile_b", 2 * t_.depth * b_stride()}};
         k.functions = g_.functions;
-        const std::int64_t tm = ceil_div(g_.m, t_.bm()), tn = ceil_div(g_.n, t_.bn());
         std::string& o = k.body;
-        o += fmt::format(
-            "PTR pa = ADDRESS(1);\nPTR pb = ADDRESS(2);\nPTR pc = ADDRESS(3);\n"
-            "int group = int(GROUP);\n"
-            "int n_first = group % {0} * {1};\ngroup = group / {0};\n"
-            "int m_first = group % {2} * {3};\ngroup = group / {2};\n",
-            tn, t_.bn(), tm, t_.bm());
-        if (splits_ > 1)
-            o += fmt::format(
-                "int part = group % {0};\nint b = group / {0};\nint k_begin = part * {1};\n"
-                "int k_end = k_begin + {1};\nif (k_end > {2}) k_end = {2};\n",
-                splits_, length_, g_.k);
-        else
-            o += fmt::format("int b = group;\nint k_begin = 0;\nint k_end = {};\n", g_.k);
-        o += fmt::format("int tx = int(LANE) % {0};\nint ty = int(LANE) / {0};\n", t_.side);
+        o += locate_tile(g_, t_.bm(), t_.bn(), splits_, length_);
+        o += fmt::format("int tx = int(LANE) % {0};\nint ty = int(LANE) / {0};\n", t_.columns);
         const int rows = 4 * t_.m_quads, columns = 4 * t_.n_quads;
         for (int i = 0; i < rows; ++i)
             for (int j = 0; j < columns; ++j)
@@ -223,10 +211,10 @@ class GemmWriter {
                          f_.small_tiles ? "ROLL" : "UNROLL", t_.depth);
         for (int q = 0; q < t_.m_quads; ++q)
             o += fmt::format("F4 a{0} = tile_a[side * {1} + kk * {2} + ty + {3}];\n", q,
-                             a_stride() * t_.depth, a_stride(), q * t_.side);
+                             a_stride() * t_.depth, a_stride(), q * t_.rows);
         for (int q = 0; q < t_.n_quads; ++q)
             o += fmt::format("F4 b{0} = tile_b[side * {1} + kk * {2} + tx + {3}];\n", q,
-                             b_stride() * t_.depth, b_stride(), q * t_.side);
+                             b_stride() * t_.depth, b_stride(), q * t_.columns);
         for (int i = 0; i < rows; ++i)
             for (int j = 0; j < columns; ++j)
                 o += fmt::format("{0} = FMA(a{1}.{2}, b{3}.{4}, {0});\n", sum(i, j), i / 4,
@@ -236,12 +224,12 @@ class GemmWriter {
              "}\nBARRIER();\n}\n";
         if (splits_ == 1) o += "PTR bias = ADDRESS(4);\nPTR residual = ADDRESS(5);\n";
         for (int i = 0; i < rows; ++i) {
-            o += fmt::format("{{\nint m = m_first + {} + 4 * ty + {};\n", i / 4 * t_.side * 4,
+            o += fmt::format("{{\nint m = m_first + {} + 4 * ty + {};\n", i / 4 * t_.rows * 4,
                              i % 4);
             if (g_.m % t_.bm() != 0) o += fmt::format("if (m < {}) {{\n", g_.m);
             if (splits_ == 1 && g_.c_quads) {
                 for (int j = 0; j < columns; j += 4) {
-                    o += fmt::format("{{\nint n = n_first + {} + 4 * tx;\n", j * t_.side);
+                    o += fmt::format("{{\nint n = n_first + {} + 4 * tx;\n", j * t_.columns);
                     if (g_.n % t_.bn() != 0) o += fmt::format("if (n < {}) ", g_.n);
                     o += fmt::format(
                         "store_c4(pc, bias, residual, b, m, n, MAKE_F4({}, {}, {}, {}));\n}}\n",
@@ -251,8 +239,8 @@ class GemmWriter {
                 continue;
             }
             for (int j = 0; j < columns; ++j) {
-                o += fmt::format("{{\nint n = n_first + {} + 4 * tx + {};\n", j / 4 * t_.side * 4,
-                                 j % 4);
+                o += fmt::format("{{\nint n = n_first + {} + 4 * tx + {};\n",
+                                 j / 4 * t_.columns * 4, j % 4);
                 if (g_.n % t_.bn() != 0) o += fmt::format("if (n < {}) ", g_.n);
                 if (splits_ > 1)
                     o += fmt::format("ST_F32(pc, ((part * {0} + b) * {1} + m) * {2} + n, {3});\n",
@@ -263,6 +251,10 @@ class GemmWriter {
             }
             o += g_.m % t_.bm() != 0 ? "}\n}\n" : "}\n";
         }
+        return k;
+    }
+
+    void dispatch(KernelSource k, std::int64_t groups) {
         Dispatch d;
         d.groups = groups;
         d.args = {value_arg(groups), g_.a, g_.b, splits_ > 1 ? scratch_arg(g_.scratch_from) : g_.c};
@@ -271,7 +263,8 @@ class GemmWriter {
         s_.dispatches.push_back(std::move(d));
     }
 
-    // Adds the parts of split sums, in order.
+    // Adds the parts of split sums, in order; several threads for an element where there are many
+    // parts of few elements.
     void sum_up() {
         KernelSource k;
         k.name = g_.name + "_sum";
@@ -279,17 +272,33 @@ class GemmWriter {
         const std::int64_t all = g_.batches * g_.m * g_.n;
         if (splits_ * all >= (std::int64_t{1} << 31))
             throw Error("it is too large for 32-bit indices");
+        int team = 1;
+        while (team < 32 && team * 8 < splits_ && all * team < 64 * f_.parallel_groups)
+            team *= 2;
+        const int elements = k.threads / team;
         k.body = fmt::format(
             "PTR parts = ADDRESS(1);\n"
-            "int i = int(GROUP * THREADS + LANE);\n"
-            "if (i < {0}) {{\n"
+            "int i = int(GROUP) * {0} + int(LANE) % {0};\nint first = int(LANE) / {0};\n"
             "float x = 0.0f;\n"
-            "ROLL for (int p = 0; p < {1}; p++) x = x + LD_F32(parts, p * {0} + i);\n"
-            "int n = i % {2};\nint m = i / {2} % {3};\nint b = i / {4};\n"
+            "if (i < {1}) {{\n"
+            "ROLL for (int p = first; p < {2}; p += {3}) x = x + LD_F32(parts, p * {1} + i);\n}}\n",
+            elements, all, splits_, team);
+        if (team > 1) {
+            k.shared = {{"float", "sums", k.threads}};
+            k.body += "sums[int(LANE)] = x;\nBARRIER();\n";
+            k.body += fmt::format(
+                "if (first == 0) {{\nUNROLL for (int t = 1; t < {}; t++) x = x + sums[int(LANE) + "
+                "t "
+                "* {}];\n}}\n",
+                team, elements);
+        }
+        k.body += fmt::format(
+            "if (first == 0 && i < {0}) {{\n"
+            "int n = i % {1};\nint m = i / {1} % {2};\nint b = i / {3};\n"
             "store_c(ADDRESS(2), ADDRESS(3), ADDRESS(4), b, m, n, x);\n}}\n",
-            all, splits_, g_.n, g_.m, g_.m * g_.n);
+            all, g_.n, g_.m, g_.m * g_.n);
         Dispatch d;
-        d.groups = ceil_div(all, k.threads);
+        d.groups = ceil_div(all, elements);
         d.args = {value_arg(d.groups), scratch_arg(g_.scratch_from), g_.c, g_.bias, g_.residual};
         d.kernel = w_.add(std::move(k));
         s_.dispatches.push_back(std::move(d));
@@ -305,12 +314,61 @@ class GemmWriter {
 
 }  // namespace
 
+std::string locate_tile(const Gemm& g, int bm, int bn, std::int64_t splits, std::int64_t length) {
+    std::string o = fmt::format(
+        "PTR pa = ADDRESS(1);\nPTR pb = ADDRESS(2);\nPTR pc = ADDRESS(3);\n"
+        "int group = int(GROUP);\n"
+        "int n_first = group % {0} * {1};\ngroup = group / {0};\n"
+        "int m_first = group % {2} * {3};\ngroup = group / {2};\n",
+        ceil_div(g.n, bn), bn, ceil_div(g.m, bm), bm);
+    if (splits > 1)
+        return o + fmt::format(
+                       "int part = group % {0};\nint b = group / {0};\nint k_begin = part * {1};\n"
+                       "int k_end = k_begin + {1};\nif (k_end > {2}) k_end = {2};\n",
+                       splits, length, g.k);
+    return o + fmt::format("int b = group;\nint k_begin = 0;\nint k_end = {};\n", g.k);
+}
+
 void write_gemm(Work& w, Step& s, const Gemm& g, const Features& f) {
     constexpr std::int64_t limit = (std::int64_t{1} << 31) - 4096;
     if (g.batches * g.m * g.n == 0) return;
     if (g.m >= limit || g.n >= limit || g.k >= limit || g.batches >= limit)
         throw Error("it is too large for 32-bit indices");
     GemmWriter(w, s, g, f).run();
+}
+
+std::vector<Width> widths(bool quads, bool octets) {
+    std::vector<Width> all{Width::One};
+    if (quads) all.push_back(Width::Quad);
+    if (octets) all.push_back(Width::Octet);
+    return all;
+}
+
+namespace {
+std::string head(char which, const char* coordinates, Width w) {
+    const char* type = w == Width::One ? "float" : w == Width::Quad ? "F4" : "U4";
+    const char* suffix = w == Width::One ? "" : w == Width::Quad ? "4" : "8";
+    return fmt::format("{} load_{}{}(PTR p, int b, {}, bool ok) {{\n", type, which, suffix,
+                       coordinates);
+}
+}  // namespace
+std::string load_a_head(Width w) { return head('a', "int m, int k", w); }
+std::string load_b_head(Width w) { return head('b', "int k, int n", w); }
+
+std::string load_if_ok(DType dtype, const std::string& index, Width w) {
+    const std::string at = fmt::format("int at = ok ? {} : 0;\n", index);
+    switch (w) {
+        case Width::One:
+            return at +
+                   fmt::format("float x = {};\nreturn ok ? x : 0.0f;\n", load(dtype, "p", "at"));
+        case Width::Quad:
+            return at +
+                   "F4 x = LD_F4(p, at / 4);\n"
+                   "return ok ? x : MAKE_F4(0.0f, 0.0f, 0.0f, 0.0f);\n";
+        case Width::Octet:
+            return at + "U4 x = LD_U4(p, at / 8);\nreturn ok ? x : MAKE_U4(0u, 0u, 0u, 0u);\n";
+    }
+    return "";
 }
 
 std::string strided_index(const plan::Operand& o, const std::vector<std::string>& c) {
@@ -338,39 +396,21 @@ void check_operand(const plan::Operand& o) {
     if (reach >= (std::int64_t{1} << 31) - 4096) throw Error("it is too large for 32-bit indices");
 }
 
-bool has_quads(const plan::Operand& o, int along) {
-    if (o.dtype != DType::Float32 || o.offset % 4 != 0 || o.shape[along] % 4 != 0) return false;
+namespace {
+
+// `count` elements along a dim that start at an address divisible by 16 wherever a step leads.
+bool side_by_side(const plan::Operand& o, int along, std::int64_t count) {
+    if (o.offset % count != 0 || o.shape[along] % count != 0) return false;
     for (int d = 0; d < o.shape.rank(); ++d) {
         const std::int64_t s = o.strides[static_cast<std::size_t>(d)];
-        if (d == along ? s != 1 : o.shape[d] != 1 && s % 4 != 0) return false;
+        if (d == along ? s != 1 : o.shape[d] != 1 && s % count != 0) return false;
     }
     return true;
 }
 
-std::string epilogue4(const plan::HeavyLaunch& l, const std::string& channel,
-                      const std::string& index) {
-    std::string out = "float x0 = x.x;\nfloat x1 = x.y;\nfloat x2 = x.z;\nfloat x3 = x.w;\n";
-    const plan::Epilogue& e = l.epilogue;
-    for (int c = 0; c < 4; ++c) {
-        if (e.bias >= 0) {
-            const plan::Operand& o = l.operands[static_cast<std::size_t>(e.bias)];
-            std::int64_t step = 0;
-            for (int d = 0; d < o.shape.rank(); ++d)
-                if (o.shape[d] != 1) step = o.strides[static_cast<std::size_t>(d)];
-            out +=
-                fmt::format("x{0} = x{0} + {1};\n", c,
-                            load(o.dtype, "bias", fmt::format("({} + {}) * {}", channel, c, step)));
-        }
-        if (e.activation == plan::Activation::Relu) out += fmt::format("x{0} = m_relu(x{0});\n", c);
-        if (e.activation == plan::Activation::Tanh) out += fmt::format("x{0} = m_tanh(x{0});\n", c);
-        if (e.activation == plan::Activation::Gelu)
-            out += fmt::format("x{0} = x{0} * 0.5f * (1.0f + m_erf(x{0} * 0.707106781f));\n", c);
-    }
-    return out + fmt::format("ST_F4(c, ({}) / 4, MAKE_F4(x0, x1, x2, x3));\n", index);
-}
-
-std::string epilogue(const plan::HeavyLaunch& l, const std::string& channel,
-                     const std::string& residual_index, const std::string& index) {
+// Statements that add bias (of `channel`) and residual (at an index) to x, then activate it.
+std::string finish(const plan::HeavyLaunch& l, const std::string& x, const std::string& channel,
+                   const std::string& residual_index) {
     std::string out;
     const plan::Epilogue& e = l.epilogue;
     if (e.bias >= 0) {
@@ -378,27 +418,64 @@ std::string epilogue(const plan::HeavyLaunch& l, const std::string& channel,
         std::int64_t step = 0;
         for (int d = 0; d < o.shape.rank(); ++d)
             if (o.shape[d] != 1) step = o.strides[static_cast<std::size_t>(d)];
-        out += fmt::format("x = x + {};\n",
+        out += fmt::format("{0} = {0} + {1};\n", x,
                            load(o.dtype, "bias", fmt::format("({}) * {}", channel, step)));
     }
     if (e.residual >= 0) {
         const plan::Operand& o = l.operands[static_cast<std::size_t>(e.residual)];
-        out += fmt::format("x = x + {};\n", load(o.dtype, "residual", residual_index));
+        out += fmt::format("{0} = {0} + {1};\n", x, load(o.dtype, "residual", residual_index));
     }
     switch (e.activation) {
         case plan::Activation::None:
             break;
         case plan::Activation::Relu:
-            out += "x = m_relu(x);\n";
+            out += fmt::format("{0} = m_relu({0});\n", x);
             break;
         case plan::Activation::Tanh:
-            out += "x = m_tanh(x);\n";
+            out += fmt::format("{0} = m_tanh({0});\n", x);
             break;
         case plan::Activation::Gelu:
-            out += "x = x * 0.5f * (1.0f + m_erf(x * 0.707106781f));\n";
+            out += fmt::format("{0} = {0} * 0.5f * (1.0f + m_erf({0} * 0.707106781f));\n", x);
             break;
     }
-    return out + store(l.output.dtype, "c", index, "x") + ";\n";
+    return out;
+}
+
+}  // namespace
+
+bool has_quads(const plan::Operand& o, int along) {
+    return o.dtype == DType::Float32 && side_by_side(o, along, 4);
+}
+bool has_octets(const plan::Operand& o, int along) {
+    return o.dtype == DType::Float16 && side_by_side(o, along, 8);
+}
+
+std::string epilogue4(const plan::HeavyLaunch& l, const std::string& channel,
+                      const std::string& index) {
+    std::string out = "float x0 = x.x;\nfloat x1 = x.y;\nfloat x2 = x.z;\nfloat x3 = x.w;\n";
+    for (int c = 0; c < 4; ++c)
+        out += finish(l, fmt::format("x{}", c), fmt::format("{} + {}", channel, c), "");
+    return out + fmt::format("ST_F4(c, ({}) / 4, MAKE_F4(x0, x1, x2, x3));\n", index);
+}
+
+std::string epilogue8(const plan::HeavyLaunch& l, const std::string& channel,
+                      const std::string& residual_index, const std::string& index) {
+    std::string out;
+    for (int c = 0; c < 8; ++c)
+        out += fmt::format("float x{} = {}.{};\n", c, c < 4 ? 'x' : 'y',
+                           kPart[static_cast<std::size_t>(c % 4)]);
+    for (int c = 0; c < 8; ++c)
+        out += finish(l, fmt::format("x{}", c), fmt::format("{} + {}", channel, c),
+                      fmt::format("{} + {}", residual_index, c));
+    return out + fmt::format(
+                     "ST_U4(c, ({}) / 8, MAKE_U4(pack_f16(x0, x1), pack_f16(x2, x3), "
+                     "pack_f16(x4, x5), pack_f16(x6, x7)));\n",
+                     index);
+}
+
+std::string epilogue(const plan::HeavyLaunch& l, const std::string& channel,
+                     const std::string& residual_index, const std::string& index) {
+    return finish(l, "x", channel, residual_index) + store(l.output.dtype, "c", index, "x") + ";\n";
 }
 
 }  // namespace pippin::gpu

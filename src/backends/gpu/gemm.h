@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "backends/gpu/work.h"
 
@@ -12,18 +13,25 @@ struct Gemm {
     std::string name;
     std::int64_t batches = 1, m = 1, n = 1, k = 1;
 
-    /// Functions in the subset, all with these names and parameters:
-    ///   float load_a(PTR p, int b, int m, int k)   inside of the extents
-    ///   float load_b(PTR p, int b, int k, int n)
+    /// Functions in the subset, all with these names and parameters; loads give 0 where not ok:
+    ///   float load_a(PTR p, int b, int m, int k, bool ok)
+    ///   float load_b(PTR p, int b, int k, int n, bool ok)
     ///   void store_c(PTR c, PTR bias, PTR residual, int b, int m, int n, float x)
     std::string functions;
     /// Four at once, where they lie side by side at an address divisible by 16: along k if
     /// a_along_k (b_along_k), else along m (n).
-    ///   F4 load_a4(PTR p, int b, int m, int k)
-    ///   F4 load_b4(PTR p, int b, int k, int n)
+    ///   F4 load_a4(PTR p, int b, int m, int k, bool ok)
+    ///   F4 load_b4(PTR p, int b, int k, int n, bool ok)
     bool a_quads = false, b_quads = false;
     /// void store_c4(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x): four along n
     bool c_quads = false;
+    /// Both operands are float16, so that matrix units can take them (Features::matrices). Eight at
+    /// once, where they lie side by side at an address divisible by 16, as bits:
+    ///   U4 load_a8(PTR p, int b, int m, int k, bool ok)
+    ///   U4 load_b8(PTR p, int b, int k, int n, bool ok)
+    bool halves = false, a_octets = false, b_octets = false;
+    /// void store_c8(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x, F4 y): along n
+    bool c_octets = false;
     /// Whether neighbours in k are neighbours in memory (else those in m or n are).
     bool a_along_k = true, b_along_k = false;
     /// Addresses of A, B, C, bias and residual (a value where there is none).
@@ -34,6 +42,16 @@ struct Gemm {
 
 /// Adds the dispatches.
 void write_gemm(Work& w, Step& s, const Gemm& g, const Features& f);
+
+/// How many elements a load takes at once: load_a, load_a4, load_a8.
+enum class Width { One, Quad, Octet };
+std::vector<Width> widths(bool quads, bool octets);
+/// The heads of the functions above, up to their "{".
+std::string load_a_head(Width w);
+std::string load_b_head(Width w);
+/// The end of a load's body: the element at `index` of p if ok, else zero. Memory is read either
+/// way (element 0), since a load behind a branch would be waited for before the next one starts.
+std::string load_if_ok(DType dtype, const std::string& index, Width w);
 
 /// An operand's element as an index expression: offset is in the address, strides times the named
 /// coordinates; those of extent 1 are left out. "0" for a single element.
@@ -46,9 +64,14 @@ void check_operand(const plan::Operand& o);
 /// Whether four elements along dim `along` can be read or written at once: float32, side by side,
 /// and every other step keeps addresses divisible by 16.
 bool has_quads(const plan::Operand& o, int along);
+/// The same for eight float16.
+bool has_octets(const plan::Operand& o, int along);
 /// The body of store_c4, without a residual; see epilogue().
 std::string epilogue4(const plan::HeavyLaunch& l, const std::string& channel,
                       const std::string& index);
+/// The body of store_c8 for float16; the residual (if any) lies side by side at `index` too.
+std::string epilogue8(const plan::HeavyLaunch& l, const std::string& channel,
+                      const std::string& residual_index, const std::string& index);
 /// The body of store_c behind the sum: bias (index `channel`), residual (index), activation, and
 /// the store at `index`.
 std::string epilogue(const plan::HeavyLaunch& l, const std::string& channel,

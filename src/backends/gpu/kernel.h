@@ -11,6 +11,7 @@
 //   LD_type, ST_type    an element of memory: U8, U16, U32, I32, I64, F32 (F64): LD_F32(p, i)
 //   LD_F4, ST_F4        four floats at element 4 i, aligned to 16 bytes
 //   F4                  four floats .x .y .z .w, made by MAKE_F4; SET_PART(f4, i, x) sets one
+//   U4                  four uints (eight float16), made by MAKE_U4; LD_U4, ST_U4 at element 4 i
 //   BARRIER()           all threads of a group get here before any goes on; shared memory is seen
 //   AS_FLOAT, AS_UINT   the bits of a float
 //   FMA(a, b, c)        a * b + c, rounded once where the device can
@@ -19,6 +20,14 @@
 //   MULHI(a, b)         upper half of the 64-bit product of two uints
 //   ATOMIC_CLAIM(p)     sets the uint at p to 1; true for the first who did
 //   UNROLL, ROLL        before a loop: worth unrolling; must not be unrolled
+// Where Features::matrices says so, also what the 32 threads of a subgroup hold together:
+//   WARP, WARP_LANE     the subgroup's number in its group, and the thread's in the subgroup
+//   MAT_H, MAT_C        a matrix of 16 x 16 float16; of 16 x 16 float
+//   MAT_ZERO(c)         c = 0
+//   MAT_LOAD(m, u4s, at, stride, columns)   from a shared array of U4, rows (columns if true) being
+//                       `stride` elements of it apart
+//   MAT_MUL(a, b, c)    c += a b
+//   MAT_STORE(c, u4s, at, stride)           to a shared array of U4, the floats' bits
 #pragma once
 
 #include <cstdint>

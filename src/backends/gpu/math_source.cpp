@@ -51,6 +51,7 @@ uint f32_to_f16(float x) {
     uint rounded = a + 0xfffu + ((a >> 13) & 1u);
     return sign | ((rounded - 0x38000000u) >> 13);
 }
+uint pack_f16(float x, float y) { return f32_to_f16(x) | (f32_to_f16(y) << 16); }
 float bf16_to_f32(uint h) { return AS_FLOAT(h << 16); }
 uint f32_to_bf16(float x) {
     uint bits = AS_UINT(x);

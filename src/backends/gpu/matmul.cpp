@@ -57,10 +57,7 @@ void write_matmul(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& 
             ? strided_index(l.operands[static_cast<std::size_t>(l.epilogue.residual)], yc)
             : "";
     g.functions = fmt::format(
-        "float load_a(PTR p, int b, int m, int k) {{ return {}; }}\n"
-        "float load_b(PTR p, int b, int k, int n) {{ return {}; }}\n"
         "void store_c(PTR c, PTR bias, PTR residual, int b, int m, int n, float x) {{\n{}}}\n",
-        load(a.dtype, "p", ia), load(b.dtype, "p", ib),
         epilogue(l, "n", residual, strided_index(y, yc)));
     g.a_along_k = stride(a, ta ? 2 : 1) == 1 || g.k == 1;
     g.b_along_k = stride(b, tb ? 1 : 2) == 1 && g.k != 1;
@@ -68,12 +65,22 @@ void write_matmul(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& 
     g.a_quads = has_quads(a, g.a_along_k ? r - ra : r - (3 - ra));
     g.b_quads = has_quads(b, g.b_along_k ? r - rb : r - (3 - rb));
     g.c_quads = has_quads(y, r - 1) && l.epilogue.residual < 0;
-    if (g.a_quads)
-        g.functions += fmt::format(
-            "F4 load_a4(PTR p, int b, int m, int k) {{ return LD_F4(p, ({}) / 4); }}\n", ia);
-    if (g.b_quads)
-        g.functions += fmt::format(
-            "F4 load_b4(PTR p, int b, int k, int n) {{ return LD_F4(p, ({}) / 4); }}\n", ib);
+    g.halves = a.dtype == DType::Float16 && b.dtype == DType::Float16;
+    g.a_octets = has_octets(a, g.a_along_k ? r - ra : r - (3 - ra));
+    g.b_octets = has_octets(b, g.b_along_k ? r - rb : r - (3 - rb));
+    g.c_octets = has_octets(y, r - 1);
+    if (l.epilogue.residual >= 0) {
+        const plan::Operand& o = l.operands[static_cast<std::size_t>(l.epilogue.residual)];
+        g.c_octets = g.c_octets && o.strides.back() == 1 && o.shape[r - 1] == y.shape[r - 1];
+    }
+    for (const Width width : widths(g.a_quads, g.halves && g.a_octets))
+        g.functions += load_a_head(width) + load_if_ok(a.dtype, ia, width) + "}\n";
+    for (const Width width : widths(g.b_quads, g.halves && g.b_octets))
+        g.functions += load_b_head(width) + load_if_ok(b.dtype, ib, width) + "}\n";
+    if (g.halves && g.c_octets)
+        g.functions +=
+            "void store_c8(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x, F4 y) {\n" +
+            epilogue8(l, "n", residual, strided_index(y, yc)) + "}\n";
     if (g.c_quads)
         g.functions +=
             "void store_c4(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x) {\n" +

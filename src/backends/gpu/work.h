@@ -16,6 +16,7 @@ struct Features {
     bool float64 = false;
     bool large_tiles = false;  ///< 200 registers a thread are there
     bool small_tiles = false;  ///< for software, whose compilers are slow with long kernels
+    bool matrices = false;     ///< products of 16 x 16 float16, by subgroups of 32
     int shared_bytes = 32768;
     std::int64_t parallel_groups = 256;  ///< groups of 256 threads that keep it busy
     std::int64_t max_loop = 60000;       ///< iterations of one thread in one dispatch

@@ -1,6 +1,7 @@
 #include "backends/vulkan/capabilities.h"
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 namespace pippin::vulkan {
@@ -40,6 +41,43 @@ void read_memory(VkPhysicalDevice device, Capabilities& c) {
     c.readback_type = static_cast<std::uint32_t>(std::max(readback >= 0 ? readback : any, 0));
     c.memory_bytes =
         static_cast<std::int64_t>(m.memoryHeaps[m.memoryTypes[c.memory_type].heapIndex].size);
+}
+
+// Whether subgroups of 32 multiply 16 x 16 matrices of float16 and sum up in float.
+bool has_matrices(VkPhysicalDevice device) {
+    std::uint32_t count = 0;
+    vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr);
+    std::vector<VkExtensionProperties> extensions(count);
+    vkEnumerateDeviceExtensionProperties(device, nullptr, &count, extensions.data());
+    if (std::ranges::none_of(extensions, [](const VkExtensionProperties& e) {
+            return std::string_view(e.extensionName) == VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME;
+        }))
+        return false;
+    VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices{};
+    matrices.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV;
+    VkPhysicalDeviceVulkan12Features f12{};
+    f12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+    f12.pNext = &matrices;
+    VkPhysicalDeviceFeatures2 f{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &f12, {}};
+    vkGetPhysicalDeviceFeatures2(device, &f);
+    VkPhysicalDeviceSubgroupProperties subgroup{};
+    subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
+    VkPhysicalDeviceProperties2 p{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &subgroup, {}};
+    vkGetPhysicalDeviceProperties2(device, &p);
+    if (!matrices.cooperativeMatrix || !f12.shaderFloat16 || !f12.vulkanMemoryModel ||
+        subgroup.subgroupSize != 32)
+        return false;
+    vkGetPhysicalDeviceCooperativeMatrixPropertiesNV(device, &count, nullptr);
+    std::vector<VkCooperativeMatrixPropertiesNV> kinds(
+        count,
+        {VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_NV, nullptr, 0, 0, 0, {}, {}, {}, {}, {}});
+    vkGetPhysicalDeviceCooperativeMatrixPropertiesNV(device, &count, kinds.data());
+    return std::ranges::any_of(kinds, [](const VkCooperativeMatrixPropertiesNV& k) {
+        return k.MSize == 16 && k.NSize == 16 && k.KSize == 16 &&
+               k.AType == VK_COMPONENT_TYPE_FLOAT16_NV && k.BType == VK_COMPONENT_TYPE_FLOAT16_NV &&
+               k.CType == VK_COMPONENT_TYPE_FLOAT32_NV && k.DType == VK_COMPONENT_TYPE_FLOAT32_NV &&
+               k.scope == VK_SCOPE_SUBGROUP_NV;
+    });
 }
 
 // Known faults of drivers, each with its reason. By driverID: Honeykrisp reports Mesa's vendor.
@@ -120,6 +158,7 @@ Capabilities read_capabilities(VkPhysicalDevice device) {
     }
     if (best < 0) c.missing += " a compute queue;";
     c.compute_family = static_cast<std::uint32_t>(std::max(best, 0));
+    c.matrices = has_matrices(device);
     read_memory(device, c);
     apply_quirks(c);
     return c;

@@ -74,6 +74,15 @@ void Context::open() {
             calibrated_timestamps = true;
         }
 
+    VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices{};
+    matrices.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV;
+    matrices.cooperativeMatrix = VK_TRUE;
+    if (caps.matrices) {
+        wanted.push_back(VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
+        f12.shaderFloat16 = f12.vulkanMemoryModel = VK_TRUE;
+        f12.pNext = &matrices;
+    }
+
     VkDeviceCreateInfo info{};
     info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
     info.pNext = &f;

@@ -34,6 +34,7 @@ gpu::Features features_of(const Capabilities& c) {
     f.small_tiles = c.software;
     f.large_tiles = c.driver_id == VK_DRIVER_ID_NVIDIA_PROPRIETARY;
     f.shared_bytes = c.shared_bytes;
+    f.matrices = c.matrices;
     f.parallel_groups = c.parallel_groups;
     return f;
 }

@@ -1,0 +1,28 @@
+// Products of float16 matrices on a device's matrix units: what gemm.cpp's tile is for floats.
+#pragma once
+
+#include <optional>
+
+#include "backends/gpu/gemm.h"
+
+namespace pippin::gpu {
+
+/// A group's tile of C is cut among `warps_m` x `warps_n` subgroups, wm x wn for each.
+struct MatrixTile {
+    int warps_m, warps_n, wm, wn, depth;
+    int bm() const { return warps_m * wm; }
+    int bn() const { return warps_n * wn; }
+    int threads() const { return warps_m * warps_n * 32; }
+};
+
+/// None where the device or the operands are not for it.
+std::optional<MatrixTile> choose_matrix_tile(const Gemm& g, const Features& f);
+/// The kernel; its arguments are those of gemm.cpp's.
+KernelSource matrix_product(const Gemm& g, const MatrixTile& t, std::int64_t splits,
+                            std::int64_t length);
+
+/// Statements that find this group's part of the work: pa, pb, pc, m_first, n_first, b, k_begin,
+/// k_end and, of a split sum, part. (gemm.cpp)
+std::string locate_tile(const Gemm& g, int bm, int bn, std::int64_t splits, std::int64_t length);
+
+}  // namespace pippin::gpu
