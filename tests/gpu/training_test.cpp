@@ -3,6 +3,8 @@
 #include <pippin/models.h>
 #include <pippin/pippin.h>
 
+#include <bit>
+#include <cmath>
 #include <filesystem>
 
 #include "backends/gpu/fallback.h"
@@ -33,6 +35,44 @@ TEST_F(Training, TensorsMove) {
     for (std::size_t i = 0; i < a.size(); ++i) {
         EXPECT_NEAR(a[i], b[i], 1e-4);
         EXPECT_EQ(b[i], c[i]);
+    }
+}
+
+// Every float16 there and back, and what lies halfway between two of them or a bit off.
+TEST_F(Training, HalfTypesRoundAsTheProcessors) {
+    std::vector<float> exact, between;
+    for (int bits = 0; bits < 0x7c00; ++bits) {
+        const int e = bits >> 10, m = bits & 1023;
+        const auto at = [&](double mantissa) {
+            return e == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, e - 25);
+        };
+        for (const float sign : {1.0f, -1.0f}) {
+            exact.push_back(sign * static_cast<float>(at(m)));
+            const auto half_way = static_cast<float>(at(m + 0.5));
+            for (const float x :
+                 {half_way, std::nextafter(half_way, 0.0f), std::nextafter(half_way, 1e9f)})
+                between.push_back(sign * x);
+        }
+    }
+    for (const float x : {INFINITY, -INFINITY, 0.0f, -0.0f, 1e30f, 65519.9f, 65520.0f, 1e-30f}) {
+        between.push_back(x);
+        if (std::isinf(x)) exact.push_back(x);
+    }
+    const auto bits_of = [](const std::vector<float>& v) {
+        std::vector<std::uint32_t> bits;
+        for (const float x : v)
+            bits.push_back(std::bit_cast<std::uint32_t>(x));
+        return bits;
+    };
+    const auto n = static_cast<std::int64_t>(exact.size());
+    const Tensor halves = tensor(exact, {n}).to(float16);
+    EXPECT_EQ(bits_of(halves.to(kGpu).to(float32).to_vector<float>()), bits_of(exact));
+    for (const DType t : {float16, bfloat16}) {
+        const Tensor x = tensor(between, {static_cast<std::int64_t>(between.size())});
+        const Tensor here = x.to(t).to(float32);
+        const Tensor there = x.to(kGpu).to(t).to(Device{}).to(float32);
+        EXPECT_EQ(bits_of(there.to_vector<float>()), bits_of(here.to_vector<float>()))
+            << name_of(t);
     }
 }
 

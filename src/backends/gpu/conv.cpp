@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "backends/gpu/conv.h"
 #include "backends/gpu/expression.h"
-#include "backends/gpu/gemm.h"
 #include "backends/gpu/heavy.h"
 #include "graph/ops/records.h"
 #include "pippin/error.h"
@@ -15,68 +15,15 @@ namespace pippin::gpu {
 
 namespace {
 
-struct Geometry {
-    std::int64_t n, ci, h, w, co, oh, ow, kh, kw, groups, cig, cog;
-    std::int64_t stride[2], pad[2], dilation[2];
-
-    Geometry(const plan::HeavyLaunch& l, const plan::Operand& x, const Shape& weight,
-             const plan::Operand& y)
-        : n(x.shape[0]),
-          ci(x.shape[1]),
-          h(x.shape[2]),
-          w(x.shape[3]),
-          co(y.shape[1]),
-          oh(y.shape[2]),
-          ow(y.shape[3]),
-          kh(weight[2]),
-          kw(weight[3]) {
-        const graph::ConvAttrs a = graph::ops::conv_attrs(l.attrs);
-        groups = a.groups;
-        cig = ci / groups;
-        cog = co / groups;
-        for (int d = 0; d < 2; ++d) {
-            stride[d] = a.stride[d];
-            pad[d] = a.pad[d];
-            dilation[d] = a.dilation[d];
-        }
-    }
-    bool depthwise() const { return groups > 1 && cig == 1; }
-};
-
 void check_all(const plan::HeavyLaunch& l) {
     for (const auto& o : l.operands)
         check_operand(o);
     check_operand(l.output);
 }
 
-std::string map_index(const plan::Operand& o, const std::string& n, const std::string& c,
-                      const std::string& h, const std::string& w) {
-    return strided_index(o, {n, c, h, w});
-}
-
-// Input row (or column) of an output row under a window's row.
-std::string input_at(const Geometry& g, int d, const std::string& out, const std::string& tap) {
-    return fmt::format("{} * {} + {} * {} - {}", out, g.stride[d], tap, g.dilation[d], g.pad[d]);
-}
-
-// Statements that cut an index into parts, the last one running fastest.
-std::string cut(const std::string& from,
-                const std::vector<std::pair<std::string, std::int64_t>>& parts) {
-    std::string out;
-    std::int64_t below = 1;
-    for (std::size_t i = parts.size(); i-- > 0;) {
-        const auto& [name, extent] = parts[i];
-        std::string x = below == 1 ? from : fmt::format("{} / {}", from, below);
-        if (i > 0) x = fmt::format("{} % {}", x, extent);
-        out = fmt::format("int {} = {};\n", name, extent == 1 ? "0" : x) + out;
-        below *= std::max<std::int64_t>(extent, 1);
-    }
-    return out;
-}
-
 // The body of load_?(...): an element (or a quad of channels) of x under a window, or zero in the
 // padding.
-std::string load_window(const Geometry& g, const plan::Operand& x, Width width) {
+std::string load_window(const ConvGeometry& g, const plan::Operand& x, Width width) {
     return fmt::format(
                "int ih = {};\nint iw = {};\n"
                "ok = ok && ih >= 0 && ih < {} && iw >= 0 && iw < {};\n",
@@ -106,8 +53,78 @@ bool quads_in_groups(const plan::Operand& o, std::int64_t channels) {
 bool octets_in_groups(const plan::Operand& o, std::int64_t channels) {
     return has_octets(o, 1) && channels % 8 == 0;
 }
+}  // namespace
+
+std::string map_index(const plan::Operand& o, const std::string& n, const std::string& c,
+                      const std::string& h, const std::string& w) {
+    return strided_index(o, {n, c, h, w});
+}
+
+std::string input_at(const ConvGeometry& g, int d, const std::string& out, const std::string& tap) {
+    return fmt::format("{} * {} + {} * {} - {}", out, g.stride[d], tap, g.dilation[d], g.pad[d]);
+}
+
+std::string cut(const std::string& from,
+                const std::vector<std::pair<std::string, std::int64_t>>& parts) {
+    std::string out;
+    std::int64_t below = 1;
+    for (std::size_t i = parts.size(); i-- > 0;) {
+        const auto& [name, extent] = parts[i];
+        std::string x = below == 1 ? from : fmt::format("{} / {}", from, below);
+        if (i > 0) x = fmt::format("{} % {}", x, extent);
+        out = fmt::format("int {} = {};\n", name, extent == 1 ? "0" : x) + out;
+        below *= std::max<std::int64_t>(extent, 1);
+    }
+    return out;
+}
+
+void set_epilogue_args(Gemm& gemm, const plan::HeavyLaunch& l) {
+    gemm.c = operand_arg(l.output);
+    if (l.epilogue.bias >= 0)
+        gemm.bias = operand_arg(l.operands[static_cast<std::size_t>(l.epilogue.bias)]);
+    if (l.epilogue.residual >= 0)
+        gemm.residual = operand_arg(l.operands[static_cast<std::size_t>(l.epilogue.residual)]);
+}
+
+std::string residual_index(const plan::HeavyLaunch& l, const std::vector<std::string>& c) {
+    return l.epilogue.residual < 0
+               ? ""
+               : strided_index(l.operands[static_cast<std::size_t>(l.epilogue.residual)], c);
+}
+
+std::string in_group(const ConvGeometry& g, const char* name, std::int64_t channels) {
+    return g.groups > 1 ? fmt::format("b * {} + {}", channels, name) : name;
+}
+
+void store_map(Gemm& gemm, const plan::HeavyLaunch& l, const std::string& pixel,
+               const std::vector<std::string>& at, std::int64_t channels) {
+    // Where pixels are in one run, nothing has to be taken apart.
+    const bool linear = has_linear_pixels(l.output) && l.epilogue.residual < 0;
+    const std::string to = linear ? pixel_index(l.output, "m", at[1]) : strided_index(l.output, at);
+    gemm.functions +=
+        "void store_c(PTR c, PTR bias, PTR residual, int b, int m, int n, float x) {\n" +
+        (linear ? "" : pixel) + epilogue(l, at[1], residual_index(l, at), to) + "}\n";
+    gemm.c_quads = linear && quads_in_groups(l.output, channels);
+    if (gemm.c_quads)
+        gemm.functions +=
+            "void store_c4(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x) {\n" +
+            epilogue4(l, at[1], to) + "}\n";
+    if (!gemm.halves || !has_linear_pixels(l.output) || !octets_in_groups(l.output, channels))
+        return;
+    // The residual's octets are read where they are, if they lie like the result's.
+    if (l.epilogue.residual >= 0 &&
+        !has_octets(l.operands[static_cast<std::size_t>(l.epilogue.residual)], 1))
+        return;
+    gemm.c_octets = true;
+    gemm.functions +=
+        "void store_c8(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x, F4 y) {\n" +
+        (linear ? "" : pixel) + epilogue8(l, at[1], residual_index(l, at), to) + "}\n";
+}
+
+namespace {
+
 // Windows of one pixel, one after the other.
-bool is_pointwise(const Geometry& g) {
+bool is_pointwise(const ConvGeometry& g) {
     return g.kh * g.kw == 1 && g.stride[0] * g.stride[1] == 1 && g.pad[0] + g.pad[1] == 0;
 }
 
@@ -119,17 +136,17 @@ struct Packed {
 
     void add_loads(Gemm& gemm) const {
         const std::string index = fmt::format("(b * {} + n) * {} + k", n, k);
-        for (const Width width : widths(gemm.b_quads, gemm.b_octets))
+        for (const Width width : widths(gemm.b_quads, gemm.halves, gemm.b_octets))
             gemm.functions += load_b_head(width) + load_if_ok(dtype, index, width) + "}\n";
     }
-    std::int64_t bytes(const Geometry& g) const {
+    std::int64_t bytes(const ConvGeometry& g) const {
         return g.groups * n * k * static_cast<std::int64_t>(size_of(dtype));
     }
 };
 
 // Weights in rows, as PyTorch has them: a block of a few n and c goes through shared memory, so
 // that both reading and writing go along memory.
-void transpose_weights(KernelSource& k, std::int64_t& groups, const Geometry& g,
+void transpose_weights(KernelSource& k, std::int64_t& groups, const ConvGeometry& g,
                        const plan::Operand& weight, bool forward, const Packed& to) {
     const std::int64_t c = forward ? g.cig : g.cog, taps = g.kh * g.kw;
     // Neighbours in memory are taps, then input channels: those are c forward, and n backward.
@@ -170,8 +187,8 @@ void transpose_weights(KernelSource& k, std::int64_t& groups, const Geometry& g,
 }
 
 // Copies weights to scratch.
-void pack_weights(Work& w, Step& s, const Geometry& g, const plan::Operand& weight, bool forward,
-                  const Packed& to) {
+void pack_weights(Work& w, Step& s, const ConvGeometry& g, const plan::Operand& weight,
+                  bool forward, const Packed& to) {
     const std::int64_t c = forward ? g.cig : g.cog, taps = g.kh * g.kw;
     const std::int64_t all = g.groups * to.n * to.k;
     KernelSource k;
@@ -198,7 +215,7 @@ void pack_weights(Work& w, Step& s, const Geometry& g, const plan::Operand& weig
 }
 
 // 1 x 1 weights lie as a packed copy would.
-bool is_packed(const Geometry& g, const plan::Operand& weight, bool forward, const Packed& as) {
+bool is_packed(const ConvGeometry& g, const plan::Operand& weight, bool forward, const Packed& as) {
     return forward && g.kh * g.kw == 1 && weight.dtype == as.dtype &&
            (g.cig == 1 || weight.strides[1] == 1) && (g.co == 1 || weight.strides[0] == g.cig);
 }
@@ -208,22 +225,8 @@ bool is_half_product(const plan::Operand& a, const plan::Operand& b, const Featu
     return f.matrices && a.dtype == DType::Float16 && b.dtype == DType::Float16;
 }
 
-void set_epilogue_args(Gemm& gemm, const plan::HeavyLaunch& l) {
-    gemm.c = operand_arg(l.output);
-    if (l.epilogue.bias >= 0)
-        gemm.bias = operand_arg(l.operands[static_cast<std::size_t>(l.epilogue.bias)]);
-    if (l.epilogue.residual >= 0)
-        gemm.residual = operand_arg(l.operands[static_cast<std::size_t>(l.epilogue.residual)]);
-}
-
-std::string residual_index(const plan::HeavyLaunch& l, const std::vector<std::string>& c) {
-    return l.epilogue.residual < 0
-               ? ""
-               : strided_index(l.operands[static_cast<std::size_t>(l.epilogue.residual)], c);
-}
-
 // Few channels a group: one thread an element of the result, which goes over the window.
-void write_depthwise(Work& w, Step& s, const plan::HeavyLaunch& l, const Geometry& g,
+void write_depthwise(Work& w, Step& s, const plan::HeavyLaunch& l, const ConvGeometry& g,
                      bool forward) {
     const plan::Operand &from = l.operands[0], &weight = l.operands[1];
     const std::int64_t c = forward ? g.co : g.ci, oh = forward ? g.oh : g.h,
@@ -279,46 +282,13 @@ std::int64_t align(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace
 
-namespace {
-
-std::string in_group(const Geometry& g, const char* name, std::int64_t channels) {
-    return g.groups > 1 ? fmt::format("b * {} + {}", channels, name) : name;
-}
-
-// store_c and store_c4 into a map whose pixel is m.
-void store_map(Gemm& gemm, const plan::HeavyLaunch& l, const std::string& pixel,
-               const std::vector<std::string>& at, std::int64_t channels) {
-    // Where pixels are in one run, nothing has to be taken apart.
-    const bool linear = has_linear_pixels(l.output) && l.epilogue.residual < 0;
-    const std::string to = linear ? pixel_index(l.output, "m", at[1]) : strided_index(l.output, at);
-    gemm.functions +=
-        "void store_c(PTR c, PTR bias, PTR residual, int b, int m, int n, float x) {\n" +
-        (linear ? "" : pixel) + epilogue(l, at[1], residual_index(l, at), to) + "}\n";
-    gemm.c_quads = linear && quads_in_groups(l.output, channels);
-    if (gemm.c_quads)
-        gemm.functions +=
-            "void store_c4(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x) {\n" +
-            epilogue4(l, at[1], to) + "}\n";
-    if (!gemm.halves || !has_linear_pixels(l.output) || !octets_in_groups(l.output, channels))
-        return;
-    // The residual's octets are read where they are, if they lie like the result's.
-    if (l.epilogue.residual >= 0 &&
-        !has_octets(l.operands[static_cast<std::size_t>(l.epilogue.residual)], 1))
-        return;
-    gemm.c_octets = true;
-    gemm.functions +=
-        "void store_c8(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x, F4 y) {\n" +
-        (linear ? "" : pixel) + epilogue8(l, at[1], residual_index(l, at), to) + "}\n";
-}
-
-}  // namespace
-
 void write_conv2d(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& f) {
     check_all(l);
     const plan::Operand &x = l.operands[0], &weight = l.operands[1], &y = l.output;
-    const Geometry g(l, x, weight.shape, y);
+    const ConvGeometry g(l, x, weight.shape, y);
     if (y.shape.numel() == 0) return;
     if (g.depthwise()) return write_depthwise(w, s, l, g, true);
+    if (write_conv_direct(w, s, l, g, true, f)) return;
     Gemm gemm;
     gemm.name = "conv2d";
     gemm.batches = g.groups;
@@ -336,7 +306,7 @@ void write_conv2d(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& 
     gemm.a_octets = gemm.halves && octets_in_groups(x, g.cig);
     gemm.b_quads = !gemm.halves && gemm.k % 4 == 0 && (!packed || weight.offset % 4 == 0);
     gemm.b_octets = gemm.halves && gemm.k % 8 == 0 && (!packed || weight.offset % 8 == 0);
-    for (const Width width : widths(gemm.a_quads, gemm.a_octets))
+    for (const Width width : widths(gemm.a_quads, gemm.halves, gemm.a_octets))
         gemm.functions +=
             load_a_head(width) +
             (rows ? load_if_ok(x.dtype, pixel_index(x, "m", in_group(g, "k", g.cig)), width)
@@ -357,9 +327,10 @@ void write_conv2d(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& 
 void write_conv2d_grad_input(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& f) {
     check_all(l);
     const plan::Operand &dy = l.operands[0], &weight = l.operands[1], &dx = l.output;
-    const Geometry g(l, dx, weight.shape, dy);
+    const ConvGeometry g(l, dx, weight.shape, dy);
     if (dx.shape.numel() == 0) return;
     if (g.depthwise()) return write_depthwise(w, s, l, g, false);
+    if (write_conv_direct(w, s, l, g, false, f)) return;
     Gemm gemm;
     gemm.name = "conv2d_grad_input";
     gemm.batches = g.groups;
@@ -388,7 +359,7 @@ void write_conv2d_grad_input(Work& w, Step& s, const plan::HeavyLaunch& l, const
     gemm.a_octets = gemm.halves && octets_in_groups(dy, g.cog);
     gemm.b_quads = !gemm.halves && gemm.k % 4 == 0;
     gemm.b_octets = gemm.halves && gemm.k % 8 == 0;
-    for (const Width width : widths(gemm.a_quads, gemm.a_octets))
+    for (const Width width : widths(gemm.a_quads, gemm.halves, gemm.a_octets))
         gemm.functions +=
             load_a_head(width) +
             (rows ? load_if_ok(dy.dtype, pixel_index(dy, "m", in_group(g, "k", g.cog)), width)
@@ -407,7 +378,7 @@ void write_conv2d_grad_input(Work& w, Step& s, const plan::HeavyLaunch& l, const
 void write_conv2d_grad_weight(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& f) {
     check_all(l);
     const plan::Operand &x = l.operands[0], &dy = l.operands[1], &dw = l.output;
-    const Geometry g(l, x, dw.shape, dy);
+    const ConvGeometry g(l, x, dw.shape, dy);
     if (dw.shape.numel() == 0) return;
     Gemm gemm;
     gemm.name = "conv2d_grad_weight";
@@ -429,10 +400,10 @@ void write_conv2d_grad_weight(Work& w, Step& s, const plan::HeavyLaunch& l, cons
     const bool rows = is_pointwise(g) && has_linear_pixels(x);
     const std::string from =
         linear ? pixel_index(dy, "k", channel) : map_index(dy, "img", channel, "oh", "ow");
-    for (const Width width : widths(gemm.a_quads, gemm.a_octets))
+    for (const Width width : widths(gemm.a_quads, gemm.halves, gemm.a_octets))
         gemm.functions +=
             load_a_head(width) + (linear ? "" : pixel) + load_if_ok(dy.dtype, from, width) + "}\n";
-    for (const Width width : widths(gemm.b_quads, gemm.b_octets))
+    for (const Width width : widths(gemm.b_quads, gemm.halves, gemm.b_octets))
         gemm.functions +=
             load_b_head(width) +
             (rows ? load_if_ok(x.dtype, pixel_index(x, "k", in_group(g, "n", g.cig)), width)

@@ -97,7 +97,7 @@ void yield();
     element("F4", "F4", "F4");
     element("U4", "U4", "U4");
     text += "#include <utility>\nnamespace {\n";
-    return text + kMathSource + kMatrices + "}\n";
+    return text + kHalfSource + kMathSource + kMatrices + "}\n";
 }
 
 std::string render_cpp(const KernelSource& k, const std::string& name) {

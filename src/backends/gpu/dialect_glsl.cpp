@@ -27,6 +27,12 @@ constexpr Element kElements[] = {
     {"F64", "double", "double", 8}, {"F4", "vec4", "vec4", 16},       {"U4", "uvec4", "uvec4", 16},
 };
 
+constexpr const char* kNativeHalf = R"(
+float f16_to_f32(uint h) { return unpackHalf2x16(h).x; }
+uint f32_to_f16(float x) { return packHalf2x16(vec2(x, 0.0f)); }
+uint pack_f16(float x, float y) { return packHalf2x16(vec2(x, y)); }
+)";
+
 constexpr const char* kMatrices = R"(
 #define WARP gl_SubgroupID
 #define WARP_LANE gl_SubgroupInvocationID
@@ -114,6 +120,7 @@ uint MULHI(uint a, uint b) {
             "#define ATOMIC_CLAIM(p) (atomicCompSwap(Claim(p).v, 0u, 1u) == 0u)\n";
     for (const Shared& s : k.shared)
         text += "shared " + s.type + " " + s.name + "[" + std::to_string(s.count) + "];\n";
+    text += options.native_half ? kNativeHalf : kHalfSource;
     text += kMathSource;
     text += k.functions;
     text += "void main() {\nif (GROUP >= uint(ARG(0))) return;\n";

@@ -337,17 +337,23 @@ void write_gemm(Work& w, Step& s, const Gemm& g, const Features& f) {
     GemmWriter(w, s, g, f).run();
 }
 
-std::vector<Width> widths(bool quads, bool octets) {
+std::vector<Width> widths(bool quads, bool halves, bool octets) {
     std::vector<Width> all{Width::One};
     if (quads) all.push_back(Width::Quad);
-    if (octets) all.push_back(Width::Octet);
+    if (halves) all.push_back(octets ? Width::Octet : Width::Half);
     return all;
 }
 
 namespace {
 std::string head(char which, const char* coordinates, Width w) {
-    const char* type = w == Width::One ? "float" : w == Width::Quad ? "F4" : "U4";
-    const char* suffix = w == Width::One ? "" : w == Width::Quad ? "4" : "8";
+    const char* type = w == Width::One    ? "float"
+                       : w == Width::Quad ? "F4"
+                       : w == Width::Half ? "uint"
+                                          : "U4";
+    const char* suffix = w == Width::One    ? ""
+                         : w == Width::Quad ? "4"
+                         : w == Width::Half ? "1"
+                                            : "8";
     return fmt::format("{} load_{}{}(PTR p, int b, {}, bool ok) {{\n", type, which, suffix,
                        coordinates);
 }
@@ -356,19 +362,15 @@ std::string load_a_head(Width w) { return head('a', "int m, int k", w); }
 std::string load_b_head(Width w) { return head('b', "int k, int n", w); }
 
 std::string load_if_ok(DType dtype, const std::string& index, Width w) {
-    const std::string at = fmt::format("int at = ok ? {} : 0;\n", index);
-    switch (w) {
-        case Width::One:
-            return at +
-                   fmt::format("float x = {};\nreturn ok ? x : 0.0f;\n", load(dtype, "p", "at"));
-        case Width::Quad:
-            return at +
-                   "F4 x = LD_F4(p, at / 4);\n"
-                   "return ok ? x : MAKE_F4(0.0f, 0.0f, 0.0f, 0.0f);\n";
-        case Width::Octet:
-            return at + "U4 x = LD_U4(p, at / 8);\nreturn ok ? x : MAKE_U4(0u, 0u, 0u, 0u);\n";
-    }
-    return "";
+    const char* zero = w == Width::One    ? "float x = 0.0f"
+                       : w == Width::Quad ? "F4 x = MAKE_F4(0.0f, 0.0f, 0.0f, 0.0f)"
+                       : w == Width::Half ? "uint x = 0u"
+                                          : "U4 x = MAKE_U4(0u, 0u, 0u, 0u)";
+    const std::string value = w == Width::One    ? load(dtype, "p", "at")
+                              : w == Width::Quad ? "LD_F4(p, at / 4)"
+                              : w == Width::Half ? "LD_U16(p, at)"
+                                                 : "LD_U4(p, at / 8)";
+    return fmt::format("int at = {};\n{};\nif (ok) x = {};\nreturn x;\n", index, zero, value);
 }
 
 std::string strided_index(const plan::Operand& o, const std::vector<std::string>& c) {

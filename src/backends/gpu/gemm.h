@@ -25,10 +25,10 @@ struct Gemm {
     bool a_quads = false, b_quads = false;
     /// void store_c4(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x): four along n
     bool c_quads = false;
-    /// Both operands are float16, so that matrix units can take them (Features::matrices). Eight at
-    /// once, where they lie side by side at an address divisible by 16, as bits:
-    ///   U4 load_a8(PTR p, int b, int m, int k, bool ok)
-    ///   U4 load_b8(PTR p, int b, int k, int n, bool ok)
+    /// Both operands are float16, so that matrix units can take them (Features::matrices). Their
+    /// bits, eight at once where they lie side by side at an address divisible by 16, else one:
+    ///   U4 load_a8(PTR p, int b, int m, int k, bool ok), or uint load_a1(...)
+    ///   U4 load_b8(PTR p, int b, int k, int n, bool ok), or uint load_b1(...)
     bool halves = false, a_octets = false, b_octets = false;
     /// void store_c8(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x, F4 y): along n
     bool c_octets = false;
@@ -43,14 +43,16 @@ struct Gemm {
 /// Adds the dispatches.
 void write_gemm(Work& w, Step& s, const Gemm& g, const Features& f);
 
-/// How many elements a load takes at once: load_a, load_a4, load_a8.
-enum class Width { One, Quad, Octet };
-std::vector<Width> widths(bool quads, bool octets);
+/// What a load takes: an element (load_a), four (load_a4), the bits of one float16 (load_a1) or of
+/// eight (load_a8).
+enum class Width { One, Quad, Half, Octet };
+std::vector<Width> widths(bool quads, bool halves, bool octets);
 /// The heads of the functions above, up to their "{".
 std::string load_a_head(Width w);
 std::string load_b_head(Width w);
-/// The end of a load's body: the element at `index` of p if ok, else zero. Memory is read either
-/// way (element 0), since a load behind a branch would be waited for before the next one starts.
+/// The end of a load's body: the element at `index` of p if ok, else zero. All but the load itself
+/// is outside of the condition, which becomes a predicate: a branch, or a choice between values,
+/// would have to wait for each load before the next one starts.
 std::string load_if_ok(DType dtype, const std::string& index, Width w);
 
 /// An operand's element as an index expression: offset is in the address, strides times the named

@@ -109,10 +109,10 @@ class Writer {
                 out += fmt::format("{}{}_next = {};\n}}\n", s.name, p, call("8", 0));
             else
                 out += fmt::format(
-                    "{}{}_next = MAKE_U4(pack_f16({}, {}), pack_f16({}, {}), pack_f16({}, {}), "
-                    "pack_f16({}, {}));\n}}\n",
-                    s.name, p, call("", 0), call("", 1), call("", 2), call("", 3), call("", 4),
-                    call("", 5), call("", 6), call("", 7));
+                    "{}{}_next = MAKE_U4({} | ({} << 16), {} | ({} << 16), {} | ({} << 16), "
+                    "{} | ({} << 16));\n}}\n",
+                    s.name, p, call("1", 0), call("1", 1), call("1", 2), call("1", 3), call("1", 4),
+                    call("1", 5), call("1", 6), call("1", 7));
         }
         return out;
     }

@@ -54,7 +54,9 @@ struct KernelSource {
     int shared_bytes() const;
 };
 
-/// Half types' conversions and float functions as accurate as the processor's (a few units in the
+/// float16's conversions (f16_to_f32, f32_to_f16, pack_f16), for devices that have none to rely on.
+extern const char* const kHalfSource;
+/// bfloat16's conversions and float functions as accurate as the processor's (a few units in the
 /// last place): text in the subset that goes before every kernel's own functions.
 extern const char* const kMathSource;
 
@@ -62,6 +64,7 @@ extern const char* const kMathSource;
 struct GlslOptions {
     bool keep_denormals = false;  ///< numbers below the smallest normal one are not zero
     bool keep_specials = false;   ///< signed zeros, infinities and NaN are what they are
+    bool native_half = false;     ///< its float16 conversions round to the nearest even
 };
 
 /// GLSL for Vulkan: a compute shader whose push constant is the address of the arguments.

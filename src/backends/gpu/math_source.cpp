@@ -5,22 +5,8 @@
 
 namespace pippin::gpu {
 
-const char* const kMathSource = R"(
-bool is_nan(float x) { return (AS_UINT(x) & 0x7fffffffu) > 0x7f800000u; }
-bool is_finite(float x) { return (AS_UINT(x) & 0x7fffffffu) < 0x7f800000u; }
-bool is_negative(float x) { return AS_UINT(x) > 0x80000000u && AS_UINT(x) <= 0xff800000u; }
-float max_nan(float a, float b) { return is_nan(a) ? a : is_nan(b) ? b : a > b ? a : b; }
-float min_nan(float a, float b) { return is_nan(a) ? a : is_nan(b) ? b : a < b ? a : b; }
-float m_relu(float x) { return is_negative(x) ? 0.0f : x; }
-float m_abs(float x) { return AS_FLOAT(AS_UINT(x) & 0x7fffffffu); }
-float m_neg(float x) { return AS_FLOAT(AS_UINT(x) ^ 0x80000000u); }
-float copy_sign(float x, float s) {
-    return AS_FLOAT((AS_UINT(x) & 0x7fffffffu) | (AS_UINT(s) & 0x80000000u));
-}
-float m_sign(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f; }
-
-// --- half types are 16 bits in memory and floats in registers ---
-
+// Rounds to the nearest even, keeps the small numbers below the smallest normal one.
+const char* const kHalfSource = R"(
 float f16_to_f32(uint h) {
     uint sign = (h & 0x8000u) << 16;
     uint e = (h >> 10) & 31u;
@@ -52,6 +38,24 @@ uint f32_to_f16(float x) {
     return sign | ((rounded - 0x38000000u) >> 13);
 }
 uint pack_f16(float x, float y) { return f32_to_f16(x) | (f32_to_f16(y) << 16); }
+)";
+
+const char* const kMathSource = R"(
+bool is_nan(float x) { return (AS_UINT(x) & 0x7fffffffu) > 0x7f800000u; }
+bool is_finite(float x) { return (AS_UINT(x) & 0x7fffffffu) < 0x7f800000u; }
+bool is_negative(float x) { return AS_UINT(x) > 0x80000000u && AS_UINT(x) <= 0xff800000u; }
+float max_nan(float a, float b) { return is_nan(a) ? a : is_nan(b) ? b : a > b ? a : b; }
+float min_nan(float a, float b) { return is_nan(a) ? a : is_nan(b) ? b : a < b ? a : b; }
+float m_relu(float x) { return is_negative(x) ? 0.0f : x; }
+float m_abs(float x) { return AS_FLOAT(AS_UINT(x) & 0x7fffffffu); }
+float m_neg(float x) { return AS_FLOAT(AS_UINT(x) ^ 0x80000000u); }
+float copy_sign(float x, float s) {
+    return AS_FLOAT((AS_UINT(x) & 0x7fffffffu) | (AS_UINT(s) & 0x80000000u));
+}
+float m_sign(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f; }
+
+// --- half types are 16 bits in memory and floats in registers; float16's functions are below ---
+
 float bf16_to_f32(uint h) { return AS_FLOAT(h << 16); }
 uint f32_to_bf16(float x) {
     uint bits = AS_UINT(x);

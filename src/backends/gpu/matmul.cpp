@@ -73,9 +73,9 @@ void write_matmul(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& 
         const plan::Operand& o = l.operands[static_cast<std::size_t>(l.epilogue.residual)];
         g.c_octets = g.c_octets && o.strides.back() == 1 && o.shape[r - 1] == y.shape[r - 1];
     }
-    for (const Width width : widths(g.a_quads, g.halves && g.a_octets))
+    for (const Width width : widths(g.a_quads, g.halves, g.a_octets))
         g.functions += load_a_head(width) + load_if_ok(a.dtype, ia, width) + "}\n";
-    for (const Width width : widths(g.b_quads, g.halves && g.b_octets))
+    for (const Width width : widths(g.b_quads, g.halves, g.b_octets))
         g.functions += load_b_head(width) + load_if_ok(b.dtype, ib, width) + "}\n";
     if (g.halves && g.c_octets)
         g.functions +=

@@ -171,7 +171,8 @@ std::vector<VkPipeline> Pipelines::get(const std::vector<gpu::KernelSource>& ker
     std::vector<std::string> texts;
     for (const auto& k : kernels) {
         texts.push_back(
-            gpu::render_glsl(k, {context_.caps.keep_denormals, context_.caps.keep_specials}));
+            gpu::render_glsl(k, {context_.caps.keep_denormals, context_.caps.keep_specials,
+                                 context_.caps.native_half}));
         keys.push_back(key_of(texts.back()));
     }
     std::lock_guard lock(mutex_);

@@ -1,0 +1,60 @@
+// What the convolutions' kernels share: sizes, and text for places in a map.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/gpu/gemm.h"
+#include "graph/ops/records.h"
+
+namespace pippin::gpu {
+
+struct ConvGeometry {
+    std::int64_t n, ci, h, w, co, oh, ow, kh, kw, groups, cig, cog;
+    std::int64_t stride[2], pad[2], dilation[2];
+
+    ConvGeometry(const plan::HeavyLaunch& l, const plan::Operand& x, const Shape& weight,
+                 const plan::Operand& y)
+        : n(x.shape[0]),
+          ci(x.shape[1]),
+          h(x.shape[2]),
+          w(x.shape[3]),
+          co(y.shape[1]),
+          oh(y.shape[2]),
+          ow(y.shape[3]),
+          kh(weight[2]),
+          kw(weight[3]) {
+        const graph::ConvAttrs a = graph::ops::conv_attrs(l.attrs);
+        groups = a.groups;
+        cig = ci / groups;
+        cog = co / groups;
+        for (int d = 0; d < 2; ++d) {
+            stride[d] = a.stride[d];
+            pad[d] = a.pad[d];
+            dilation[d] = a.dilation[d];
+        }
+    }
+    bool depthwise() const { return groups > 1 && cig == 1; }
+};
+
+std::string map_index(const plan::Operand& o, const std::string& n, const std::string& c,
+                      const std::string& h, const std::string& w);
+/// Input row (d = 0) or column of an output row under a window's row.
+std::string input_at(const ConvGeometry& g, int d, const std::string& out, const std::string& tap);
+/// Statements that cut an index into parts, the last one running fastest.
+std::string cut(const std::string& from,
+                const std::vector<std::pair<std::string, std::int64_t>>& parts);
+/// Channel `name` of group b.
+std::string in_group(const ConvGeometry& g, const char* name, std::int64_t channels);
+void set_epilogue_args(Gemm& gemm, const plan::HeavyLaunch& l);
+std::string residual_index(const plan::HeavyLaunch& l, const std::vector<std::string>& c);
+/// store_c, store_c4 and store_c8 into a map whose pixel is m; `pixel` cuts m.
+void store_map(Gemm& gemm, const plan::HeavyLaunch& l, const std::string& pixel,
+               const std::vector<std::string>& at, std::int64_t channels);
+
+/// A convolution of a few channels (or its input gradient), directly; false where it is not for it.
+bool write_conv_direct(Work& w, Step& s, const plan::HeavyLaunch& l, const ConvGeometry& g,
+                       bool forward, const Features& f);
+
+}  // namespace pippin::gpu
