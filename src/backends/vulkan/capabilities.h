@@ -27,7 +27,7 @@ struct Capabilities {
     bool matrices = false;  ///< VK_NV_cooperative_matrix: 16 x 16 x 16 float16, sums in float
     bool keep_denormals = false, keep_specials = false;  ///< of float32, on demand
     bool native_half = false;  ///< conversions to float16 are known to round to the nearest even
-    double nanoseconds_per_tick = 0;                     ///< of timestamps; 0: there are none
+    double nanoseconds_per_tick = 0;  ///< of timestamps; 0: there are none
 
     std::string missing;  ///< what Pippin needs and the device lacks; empty where it is usable
 };
