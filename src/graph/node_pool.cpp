@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "graph/node.h"
+#include "profile/sites.h"
 
 namespace pippin::graph {
 namespace {
@@ -69,10 +70,12 @@ struct Pool {
 
 std::shared_ptr<Node> new_node() {
 #ifdef __SANITIZE_ADDRESS__  // which should see nodes come and go
-    return std::make_shared<Node>();
+    auto node = std::make_shared<Node>();
 #else
-    return std::allocate_shared<Node>(Pool<Node>{});
+    auto node = std::allocate_shared<Node>(Pool<Node>{});
 #endif
+    if (recording::on()) recording::mark(node.get());
+    return node;
 }
 
 }  // namespace pippin::graph

@@ -1,11 +1,13 @@
 // The tree of modules: names, registration, walking, modes and moving.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <functional>
+#include <optional>
 #include <unordered_set>
 
 #include "pippin/nn.h"
-#include "profile/recorder.h"
+#include "profile/sites.h"
 #include "tensor/flush.h"
 #include "tensor/site.h"
 #include "tensor/variable.h"
@@ -17,6 +19,48 @@ struct Module::Walk {
     Named* parameters = nullptr;
     Named* buffers = nullptr;
     std::unordered_set<const Variable*>* seen = nullptr;  ///< lists each variable once
+
+    struct Recorded;
+};
+
+/// A call of a module while somebody records: a range, and where the nodes that it makes come from,
+/// "layer1.0.conv1 at train.cpp:40".
+struct Module::Walk::Recorded {
+    Recorded(const Module& m, const Site& site)
+        : range_(recording::named(recording::Category::Module, m.type_name())),
+          parent_(running),
+          path_before_(path),
+          at_(recording::site(text_of(m, site))) {
+        running = &m;
+    }
+    ~Recorded() {
+        running = parent_;
+        path = path_before_;
+    }
+
+  private:
+    static std::string text_of(const Module& m, const Site& site) {
+        if (!running) {
+            line = fmt::format("{}:{}", std::filesystem::path(site.file_name()).filename().string(),
+                               site.line());
+            path.clear();
+            return line;
+        }
+        for (const auto& [name, child] : running->children_)
+            if (child.get() == &m) {
+                path += (path.empty() ? "" : ".") + name;
+                return path + " at " + line;
+            }
+        path += (path.empty() ? "" : ".") + m.type_name();  // made on the spot
+        return path + " at " + line;
+    }
+    static inline thread_local const Module* running = nullptr;
+    static inline thread_local std::string path, line;
+
+    recording::Range range_;
+    const Module* parent_;
+    std::string path_before_;
+    recording::MadeAt at_;
 };
 
 Tensor Module::forward(const Tensor&) {
@@ -26,8 +70,8 @@ Tensor Module::forward(const Tensor&) {
 
 Tensor Module::operator()(const Tensor& x, Site site) {
     const SiteScope scope(site);
-    recording::Range range;
-    if (recording::on()) range.open(recording::named(recording::Category::Module, type_name()));
+    std::optional<Walk::Recorded> recorded;
+    if (recording::on()) recorded.emplace(*this, site);
     return at_site(site, [&] { return forward(x); });
 }
 

@@ -8,7 +8,7 @@
 
 #include "pippin/ops.h"
 #include "pippin/optim.h"
-#include "profile/recorder.h"
+#include "profile/sites.h"
 
 namespace pippin::optim {
 namespace {
@@ -82,6 +82,7 @@ void Optimizer::step() {
     skipped_ = gate && !gate->may_step(*this);
     if (skipped_) return;
     const recording::Range range("optimizer.step");
+    const recording::MadeAt at(recording::on() ? recording::site("optimizer.step") : nullptr);
     const NoGrad no_grad;
     ++steps_;
     for (std::size_t g = 0; g < groups_.size(); ++g) {

@@ -7,6 +7,7 @@
 
 #include "graph/ops/records.h"
 #include "plan/lowering.h"
+#include "profile/sites.h"
 
 namespace pippin::plan {
 
@@ -293,10 +294,12 @@ class ClusterEmitter {
     Draft run() {
         const std::vector<std::size_t> order = canonical_order();
         std::string name;
+        std::vector<recording::Site> sites;
         int named = 0;
         for (auto m : order) {
             member(m);
             const Node& n = l_.node(q_.members[m]);
+            if (recording::on()) sites.push_back(recording::site_of(&n));
             if (++named <= 8)
                 name += (named > 1 ? "+" : "") + std::string(n.op->name);
             else if (named == 9)
@@ -305,7 +308,9 @@ class ClusterEmitter {
         for (auto m : order)
             if (std::find(u_.outputs.begin(), u_.outputs.end(), q_.members[m]) != u_.outputs.end())
                 store(q_.members[m]);
-        return b_.finish(std::move(name));
+        Draft d = b_.finish(std::move(name));
+        if (!sites.empty()) recording::mark(d.launch.program.get(), recording::joined(sites));
+        return d;
     }
 
   private:

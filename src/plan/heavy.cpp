@@ -3,6 +3,7 @@
 
 #include "graph/ops/records_attention.h"
 #include "plan/lowering.h"
+#include "profile/sites.h"
 
 namespace pippin::plan {
 
@@ -94,6 +95,7 @@ Draft draft_heavy(const Lowering& l, const Unit& u) {
     d.launch.flops = flops_of(n, h->operands);
     d.reads = d.operand_nodes;
     d.writes = {last};
+    if (recording::on()) recording::mark(h.get(), recording::site_of(&n));
     d.launch.heavy = std::move(h);
     return d;
 }

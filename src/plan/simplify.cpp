@@ -7,6 +7,7 @@
 #include "graph/build.h"
 #include "graph/ops/records.h"
 #include "graph/reference.h"
+#include "profile/sites.h"
 
 namespace pippin::plan {
 
@@ -84,6 +85,7 @@ class Simplifier {
 
     // The simplest node for op(inputs); inputs are settled.
     NodePtr rewrite(const Node& n, Inputs in) {
+        const recording::MadeAt at(recording::on() ? recording::site_of(&n) : nullptr);
         auto copy = graph::new_node();
         copy->op = n.op;
         copy->dtype = n.dtype;

@@ -1,6 +1,7 @@
 #include "profile/launches.h"
 
 #include "plan/describe.h"
+#include "profile/sites.h"
 
 namespace pippin::recording {
 
@@ -13,6 +14,8 @@ std::vector<WorkPtr> describe(const plan::Plan& plan) {
         w->category = Category::Launch;
         w->kind = plan::kind_of(l);
         w->shapes = plan::shapes_of(l);
+        const void* key = l.heavy ? static_cast<const void*>(l.heavy.get()) : l.program.get();
+        if (const Site s = on() ? take_site(key) : nullptr) w->site = *s;
         w->bytes = l.bytes_moved;
         w->flops = l.flops;
         out.push_back(std::move(w));

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "profile/sites.h"
 #include "profile/trace.h"
 
 namespace pippin::recording {
@@ -116,6 +117,7 @@ void Recording::start() {
     if (state_->running) return;
     state_->running = true;
     if (state_->first_start == 0) state_->first_start = now();
+    if (g.running.empty()) clear_sites();  // of addresses that have new nodes since
     g.running.push_back(state_);
     ++detail::recordings;
 }

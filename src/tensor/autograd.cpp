@@ -2,11 +2,12 @@
 #include "pippin/autograd.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "graph/build.h"
-#include "profile/recorder.h"
+#include "profile/sites.h"
 #include "tensor/graph_lock.h"
 #include "tensor/site.h"
 #include "tensor/variable.h"
@@ -91,6 +92,8 @@ Result differentiate(const NodePtr& root, const Tensor& gradient, bool create_gr
                 "backward: the graph of this tensor was given free by an earlier backward "
                 "(op {}); pass retain_graph to the first one to go through it twice",
                 n->op->name));
+        std::optional<recording::MadeAt> at;
+        if (recording::on()) at.emplace(recording::site_of(n.get()));
         auto grads = n->op->gradient(n, r.grads[i]);
         for (std::size_t k = 0; k < n->inputs.size() && k < grads.size(); ++k) {
             const NodePtr& input = n->inputs[k];

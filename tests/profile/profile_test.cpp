@@ -151,6 +151,16 @@ TEST(Profile, TraceOfATrainingStep) {
         EXPECT_TRUE(in_a_run) << e;
     }
     EXPECT_TRUE(kinds.contains("conv") && kinds.contains("matmul") && kinds.contains("map"));
+    // Where launches come from: the module that made the op, the line that called the model.
+    std::set<std::string> sites;
+    for (const auto& e : t.of_category("launch"))
+        sites.insert(e.at("args").value("site", ""));
+    const auto from = [&](const std::string& part) {
+        return std::any_of(sites.begin(), sites.end(),
+                           [&](auto& s) { return s.find(part) != std::string::npos; });
+    };
+    EXPECT_TRUE(from("0 at profile_test.cpp:") && from("3 at profile_test.cpp:"));
+    EXPECT_TRUE(from("optimizer.step"));
     const auto steps = t.named("my \"step\"");
     ASSERT_EQ(steps.size(), 2u);
     EXPECT_EQ(steps[0].at("cat"), "user");
