@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench_case.h"
+#include "bench_profile.h"
 #include "bench_report.h"
 #include "commands.h"
 #include "model_cost.h"
@@ -28,7 +29,8 @@ struct Args {
                 python = "python3", one;
     std::int64_t batch = 0;  // 0: the model's own
     double seconds = 3, budget = 0.5;
-    int rounds = 3;
+    int rounds = 3, top = 10;
+    bool profile = false;
 };
 
 // The batch size of the published measurements, halved until a training step is within the budget.
@@ -51,22 +53,8 @@ std::string peer_script() {
     throw FileError("bench/torch_peer.py was not found beside " + own.string());
 }
 
-json parsed(const std::string& text, const std::string& who) {
-    // Warnings may come first; the result is the last line.
-    const auto end = text.find_last_not_of("\n");
-    if (end == std::string::npos) throw Error(who + " printed nothing");
-    const auto start = text.rfind('\n', end);
-    return json::parse(text.substr(start == std::string::npos ? 0 : start + 1));
-}
-
-// Each measurement is a process of its own: its first step is cold and its peak memory its own.
-json measure_in_child(const BenchCase& c) {
-    const std::vector<std::string> command{own_path(), "bench", "--one", to_json(c).dump()};
-    return parsed(output_of(command), "pippin bench");
-}
-
 json measure_peer(const Args& a, const BenchCase& c) {
-    return parsed(output_of({a.python, peer_script(), to_json(c).dump()}), "bench/torch_peer.py");
+    return result_of({a.python, peer_script(), to_json(c).dump()});
 }
 
 void write_file(const std::string& path, const std::string& text) {
@@ -95,7 +83,10 @@ std::string command_line(const Args& a) {
 
 int run(const Args& a) {
     if (!a.one.empty()) {
-        fmt::print("{}\n", run_bench_case(bench_case(json::parse(a.one))).dump());
+        const json what = json::parse(a.one);
+        const json result =
+            what.contains("profile") ? run_profile_case(what) : run_bench_case(bench_case(what));
+        fmt::print("{}\n", result.dump());
         return 0;
     }
     const bool compared = !a.compare.empty();
@@ -108,6 +99,16 @@ int run(const Args& a) {
     for (const auto& model : a.models)
         infos.push_back(models::info(model));
     if (infos.empty()) infos = models::list();
+    if (a.profile) {
+        std::vector<BenchCase> cases;
+        for (const models::Info& info : infos) {
+            const std::int64_t batch =
+                a.batch ? a.batch : batch_within(a.budget, info, forward_multiply_adds(info));
+            for (const auto& mode : a.modes)
+                cases.push_back({info.name, mode, a.precision, batch, a.seconds, num_threads()});
+        }
+        return profile_models(cases, a.top, lines.is_open() ? &lines : nullptr);
+    }
     const std::string machine = default_device().description();
     fmt::print("{} on {}\n{}\n", default_device().str(), machine, table_head(compared));
     std::vector<BenchRow> rows;
@@ -121,7 +122,7 @@ int run(const Args& a) {
             r.c = {info.name, mode, a.precision, batch, a.seconds, num_threads()};
             // The two programs take turns, so that a slow spell of the machine meets both.
             for (int round = 0; round < a.rounds; ++round) {
-                const json own = measure_in_child(r.c);
+                const json own = bench_in_child(to_json(r.c));
                 r.rates.push_back(own.at("samples_per_s"));
                 if (round == 0) r.first_step_s = own.at("first_step_s");
                 r.peak_bytes = std::max(r.peak_bytes, own.at("peak_bytes").get<std::int64_t>());
@@ -172,9 +173,17 @@ std::function<int()> setup(CLI::App& app) {
     app.add_option("--compare", a->compare, "torch: the better of PyTorch's layouts, alternating")
         ->check(CLI::IsMember({"torch"}));
     app.add_option("--python", a->python, "the Python that has PyTorch");
+    auto* profile = app.add_flag("--profile", a->profile,
+                                 "where a step goes, against what the machine can do at most");
+    app.add_option("--top", a->top, "with --profile: how many launches to show")
+        ->needs(profile)
+        ->check(CLI::NonNegativeNumber);
+    for (const char* other : {"--compare", "--markdown", "--plot", "--rounds"})
+        profile->excludes(app.get_option(other));
     app.add_option("--one", a->one, "")->group("");
     app.footer(
         "Examples:\n  pippin bench\n  pippin bench --models resnet50 --batch_size 8 --modes train\n"
+        "  pippin bench --profile --models resnet50 --modes train\n"
         "  pippin bench --compare torch --python ~/torch/bin/python3 --json bench.jsonl\n"
         "  pippin bench --compare torch --markdown docs/performance.md --plot "
         "docs/performance.svg");

@@ -37,7 +37,7 @@ BenchCase bench_case(const nlohmann::json& j) {
             j.at("batch"), j.at("seconds"), j.at("threads")};
 }
 
-nlohmann::json run_bench_case(const BenchCase& c) {
+std::function<void()> bench_step(const BenchCase& c) {
     set_num_threads(c.threads);
     manual_seed(0);
     const bool training = c.mode == "train";
@@ -46,16 +46,17 @@ nlohmann::json run_bench_case(const BenchCase& c) {
     model->train(training);
     const Tensor x = models::example_input(info, c.batch);
     const Tensor y = randint(0, info.num_classes, {c.batch});
-    optim::SGD optimizer(model->parameters(), {.lr = 1e-3, .momentum = 0.9});
+    const auto optimizer = std::make_shared<optim::SGD>(
+        model->parameters(), optim::SGDOptions{.lr = 1e-3, .momentum = 0.9});
     synchronize();
-    auto step = [&] {
+    return [=, bf16 = c.precision == "bf16"] {
         std::optional<Autocast> autocast;
-        if (c.precision == "bf16") autocast.emplace(bfloat16);
+        if (bf16) autocast.emplace(bfloat16);
         if (training) {
             const Tensor loss = cross_entropy((*model)(x), y);
-            optimizer.zero_grad();
+            optimizer->zero_grad();
             loss.backward();
-            optimizer.step();
+            optimizer->step();
         } else {
             const NoGrad no_grad;
             const Tensor logits = (*model)(x);  // alive, so that flush computes it
@@ -63,6 +64,23 @@ nlohmann::json run_bench_case(const BenchCase& c) {
         }
         synchronize();
     };
+}
+
+nlohmann::json result_of(const std::vector<std::string>& command) {
+    const std::string text = output_of(command);
+    // Warnings may come first; the result is the last line.
+    const auto end = text.find_last_not_of("\n");
+    if (end == std::string::npos) throw Error(command[0] + " printed nothing");
+    const auto start = text.rfind('\n', end);
+    return nlohmann::json::parse(text.substr(start == std::string::npos ? 0 : start + 1));
+}
+
+nlohmann::json bench_in_child(const nlohmann::json& what) {
+    return result_of({own_path(), "bench", "--one", what.dump()});
+}
+
+nlohmann::json run_bench_case(const BenchCase& c) {
+    const std::function<void()> step = bench_step(c);
     const double start = now();
     step();
     const double first = now() - start;

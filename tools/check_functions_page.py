@@ -15,7 +15,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Parts of the vocabulary that pippin.h brings but that are no functions, and one that it leaves out.
 NOT_HERE = {"stats.h", "text.h"}
-ALSO = {"amp.h", "module.h"}
+ALSO = {"amp.h", "module.h", "profiler.h"}
 
 
 def stripped(text):

@@ -69,6 +69,54 @@ TEST(Bench, WritesAPageAndABarChart) {
     EXPECT_TRUE(nowhere.has("/no/folder/chart.svg")) << nowhere.output;
 }
 
+TEST(Bench, ProfilesAStepAgainstTheMachinesLimits) {
+    const test::ScratchFolder folder;
+    const auto file = folder.path / "profile.jsonl";
+    const test::Outcome out =
+        test::shell(kPippin.string() + " bench --profile --models lenet5 --batch_size 8 " +
+                    "--seconds 0.05 --top 3 --modes train --json " + file.string());
+    ASSERT_EQ(out.code, 0) << out.output;
+    for (const char* part : {"limits, measured now", "GFLOP/s", "conv", "matmul", "reduce columns",
+                             "between launches", "largest gaps"})
+        EXPECT_TRUE(out.has(part)) << part << "\n" << out.output;
+    const auto j = nlohmann::json::parse(contents(file));
+    EXPECT_EQ(j.at("model"), "lenet5");
+    EXPECT_EQ(j.at("mode"), "train");
+    EXPECT_EQ(j.at("batch"), 8);
+    EXPECT_GE(j.at("steps").get<int>(), 3);
+    EXPECT_GT(j.at("limits").at("copy_gb_per_s").get<double>(), 0.1);
+    EXPECT_GT(j.at("limits").at("matrix_gflop_per_s").get<double>(), 0.1);
+    const double step = j.at("step_ms"), launches = j.at("launch_ms"), limit = j.at("limit_ms");
+    EXPECT_LE(launches, step);
+    EXPECT_LE(limit, launches * (1 + 1e-9));
+    EXPECT_GT(limit, 0);
+    EXPECT_NEAR(j.at("of_limit").get<double>(), limit / step, 1e-9);
+    double sum = 0;
+    for (const auto& k : j.at("kinds"))
+        sum += k.at("ms").get<double>();
+    EXPECT_NEAR(sum, launches, 1e-6 * step);
+    EXPECT_EQ(j.at("top").size(), 3u);
+    double before = 1e300;
+    for (const auto& p : j.at("top")) {
+        EXPECT_LE(p.at("ms").get<double>(), before);
+        before = p.at("ms");
+        EXPECT_FALSE(p.at("shapes").get<std::string>().empty());
+    }
+    before = 1e300;
+    EXPECT_EQ(j.at("gaps").size(), 5u);
+    for (const auto& p : j.at("gaps")) {
+        const double lost = p.at("lost_ms");
+        EXPECT_GE(lost, 0);
+        EXPECT_LE(lost, before);
+        EXPECT_NEAR(lost, p.at("ms").get<double>() - p.at("limit_ms").get<double>(), 1e-9);
+        before = lost;
+    }
+    const test::Outcome both =
+        test::shell(kPippin.string() + " bench --profile --compare torch --models lenet5");
+    EXPECT_NE(both.code, 0);
+    EXPECT_TRUE(both.has("--compare")) << both.output;
+}
+
 TEST(Bench, RunsNetworksOfTokens) {
     const test::Outcome out = test::shell(
         kPippin.string() + " bench --models minilm --batch_size 1 --modes eval --seconds 0.01" +
