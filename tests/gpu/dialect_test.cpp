@@ -131,27 +131,38 @@ struct Job {
         const auto address = [](const void* p) {
             return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(p));
         };
+        const auto run_one = [&](const gpu::Dispatch& d) {
+            std::vector<std::uint64_t> args;
+            for (const gpu::Arg& a : d.args) {
+                auto v = static_cast<std::uint64_t>(a.value);
+                if (a.kind == gpu::Arg::Kind::Slot)
+                    v += address(buffers[static_cast<std::size_t>(a.index)].data());
+                else if (a.kind == gpu::Arg::Kind::Scratch)
+                    v += address(scratch.data());
+                else if (a.kind == gpu::Arg::Kind::Error)
+                    v = address(error.data());
+                else if (a.kind == gpu::Arg::Kind::Scalar)
+                    v = gpu::scalar_bits(scalars[static_cast<std::size_t>(a.index)], a.dtype);
+                args.push_back(v);
+            }
+            const auto& kernel = work.kernels[static_cast<std::size_t>(d.kernel)];
+            machine.run(static_cast<std::int32_t>(first_kernel) + d.kernel, kernel.threads,
+                        d.groups, args.data());
+        };
+        // What need not wait may come in any order: the last comes first here.
+        std::vector<const gpu::Dispatch*> side_by_side;
+        const auto run_all = [&] {
+            for (; !side_by_side.empty(); side_by_side.pop_back())
+                run_one(*side_by_side.back());
+        };
         for (const gpu::Step& s : work.steps) {
             ASSERT_FALSE(s.on_cpu) << s.why;
             for (const gpu::Dispatch& d : s.dispatches) {
-                std::vector<std::uint64_t> args;
-                for (const gpu::Arg& a : d.args) {
-                    auto v = static_cast<std::uint64_t>(a.value);
-                    if (a.kind == gpu::Arg::Kind::Slot)
-                        v += address(buffers[static_cast<std::size_t>(a.index)].data());
-                    else if (a.kind == gpu::Arg::Kind::Scratch)
-                        v += address(scratch.data());
-                    else if (a.kind == gpu::Arg::Kind::Error)
-                        v = address(error.data());
-                    else if (a.kind == gpu::Arg::Kind::Scalar)
-                        v = gpu::scalar_bits(scalars[static_cast<std::size_t>(a.index)], a.dtype);
-                    args.push_back(v);
-                }
-                const auto& kernel = work.kernels[static_cast<std::size_t>(d.kernel)];
-                machine.run(static_cast<std::int32_t>(first_kernel) + d.kernel, kernel.threads,
-                            d.groups, args.data());
+                if (d.waits) run_all();
+                side_by_side.push_back(&d);
             }
         }
+        run_all();
         EXPECT_EQ(error[0], 0u);
     }
 };

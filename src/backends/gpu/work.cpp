@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "backends/gpu/hazards.h"
 #include "pippin/error.h"
 
 namespace pippin::gpu {
@@ -26,6 +27,7 @@ Work make_work(const plan::Plan& plan, const Features& features) {
         const plan::Launch& launch = plan.launches[n];
         Step step;
         step.launch = static_cast<std::int32_t>(n);
+        w.scratch_bytes = 0;
         try {
             if (launch.program) {
                 if (launch.program->program.form == plan::Form::Map)
@@ -41,8 +43,12 @@ Work make_work(const plan::Plan& plan, const Features& features) {
             step.on_cpu = true;
             step.why = e.what();
         }
+        if (!step.on_cpu) step.scratch_bytes = w.scratch_bytes;
+        std::erase_if(step.dispatches, [](const Dispatch& d) { return d.groups == 0; });
         w.steps.push_back(std::move(step));
     }
+    spread_scratch(w);
+    find_waits(w, plan);
     return w;
 }
 

@@ -48,6 +48,7 @@ struct Dispatch {
     std::int32_t kernel = -1;
     std::int64_t groups = 0;
     std::vector<Arg> args;  ///< args[0] is the number of groups
+    bool waits = true;      ///< for all before it (hazards.h)
 };
 
 /// A run-time argument (the bits of a double, or a 64-bit word) as kernels get it.
@@ -65,6 +66,7 @@ struct Check {
 struct Step {
     std::int32_t launch = 0;
     std::vector<Dispatch> dispatches;
+    std::int64_t scratch_from = 0, scratch_bytes = 0;  ///< its part of the scratch memory
     bool on_cpu = false;
     std::string why;  ///< it is on the CPU
 };

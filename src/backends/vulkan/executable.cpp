@@ -141,7 +141,8 @@ void VulkanExecutable::record(Instance& in) {
         }
         for (std::size_t d = part.first; d < part.last; ++d) {
             const gpu::Dispatch& dispatch = dispatches_[d];
-            if (d > part.first)
+            // Times of single dispatches are taken one after the other.
+            if (d > part.first && (dispatch.waits || watch))
                 barrier(VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
                         VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, all);
             vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE,
