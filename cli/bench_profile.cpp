@@ -289,7 +289,7 @@ int profile_models(const std::vector<BenchCase>& cases, int top, std::ostream* l
     const json measured = bench_in_child(
         {{"profile", "limits"}, {"precision", cases[0].precision}, {"threads", cases[0].threads}});
     const Limits limits{measured.at("copy_gb_per_s"), measured.at("matrix_gflop_per_s")};
-    fmt::print("{} on {}\nlimits, measured now: copying {:.1f} GB/s, {} matrices {:.0f} GFLOP/s\n",
+    fmt::print("{} on {}\nlimits, measured now: copying {:.1f} GB/s, {} matrices {:.4g} GFLOP/s\n",
                default_device().str(), default_device().description(), limits.gb_per_s,
                cases[0].precision, limits.gflop_per_s);
     std::fflush(stdout);

@@ -74,7 +74,7 @@ std::shared_ptr<Node> new_node() {
 #else
     auto node = std::allocate_shared<Node>(Pool<Node>{});
 #endif
-    if (recording::on()) recording::mark(node.get());
+    if (recording::on()) recording::mark_node(node.get());
     return node;
 }
 

@@ -299,7 +299,7 @@ class ClusterEmitter {
         for (auto m : order) {
             member(m);
             const Node& n = l_.node(q_.members[m]);
-            if (recording::on()) sites.push_back(recording::site_of(&n));
+            if (recording::on()) sites.push_back(recording::site_of_node(&n));
             if (++named <= 8)
                 name += (named > 1 ? "+" : "") + std::string(n.op->name);
             else if (named == 9)
@@ -309,7 +309,8 @@ class ClusterEmitter {
             if (std::find(u_.outputs.begin(), u_.outputs.end(), q_.members[m]) != u_.outputs.end())
                 store(q_.members[m]);
         Draft d = b_.finish(std::move(name));
-        if (!sites.empty()) recording::mark(d.launch.program.get(), recording::joined(sites));
+        if (!sites.empty())
+            recording::mark_launch(d.launch.program.get(), recording::joined(sites));
         return d;
     }
 

@@ -95,7 +95,7 @@ Draft draft_heavy(const Lowering& l, const Unit& u) {
     d.launch.flops = flops_of(n, h->operands);
     d.reads = d.operand_nodes;
     d.writes = {last};
-    if (recording::on()) recording::mark(h.get(), recording::site_of(&n));
+    if (recording::on()) recording::mark_launch(h.get(), recording::site_of_node(&n));
     d.launch.heavy = std::move(h);
     return d;
 }

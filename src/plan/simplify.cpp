@@ -85,7 +85,7 @@ class Simplifier {
 
     // The simplest node for op(inputs); inputs are settled.
     NodePtr rewrite(const Node& n, Inputs in) {
-        const recording::MadeAt at(recording::on() ? recording::site_of(&n) : nullptr);
+        const recording::MadeAt at(recording::on() ? recording::site_of_node(&n) : nullptr);
         auto copy = graph::new_node();
         copy->op = n.op;
         copy->dtype = n.dtype;

@@ -15,7 +15,7 @@ std::vector<WorkPtr> describe(const plan::Plan& plan) {
         w->kind = plan::kind_of(l);
         w->shapes = plan::shapes_of(l);
         const void* key = l.heavy ? static_cast<const void*>(l.heavy.get()) : l.program.get();
-        if (const Site s = on() ? take_site(key) : nullptr) w->site = *s;
+        if (const Site s = on() ? take_site_of_launch(key) : nullptr) w->site = *s;
         w->bytes = l.bytes_moved;
         w->flops = l.flops;
         out.push_back(std::move(w));

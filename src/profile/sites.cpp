@@ -1,18 +1,56 @@
 #include "profile/sites.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <set>
 #include <unordered_map>
+#include <vector>
 
 namespace pippin::recording {
 namespace {
+
+// Nodes are many and made fast: one slot an address, without a lock. Where two addresses share a
+// slot, the later one has it and the other's site is unknown.
+class NodeTable {
+  public:
+    void put(const void* node, Site s) {
+        Slot& slot = slot_of(node);
+        if (!s && slot.node.load(std::memory_order_relaxed) != node) return;
+        slot.node.store(nullptr, std::memory_order_relaxed);
+        slot.site.store(s, std::memory_order_release);
+        slot.node.store(node, std::memory_order_release);
+    }
+    Site get(const void* node) {
+        Slot& slot = slot_of(node);
+        if (slot.node.load(std::memory_order_acquire) != node) return nullptr;
+        return slot.site.load(std::memory_order_acquire);
+    }
+    void clear() {
+        for (Slot& s : slots_)
+            s.node.store(nullptr, std::memory_order_relaxed);
+    }
+
+  private:
+    static constexpr int kBits = 18;
+    struct Slot {
+        std::atomic<const void*> node{nullptr};
+        std::atomic<Site> site{nullptr};
+    };
+    Slot& slot_of(const void* node) {
+        const auto a = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(node));
+        return slots_[(a * 0x9e3779b97f4a7c15u) >> (64 - kBits)];
+    }
+    std::vector<Slot> slots_ = std::vector<Slot>(std::size_t{1} << kBits);
+};
 
 // Never destroyed, as nodes may be made until the program ends.
 struct Table {
     std::mutex mutex;
     std::set<std::string> texts;
-    std::unordered_map<const void*, Site> of;
+    std::unordered_map<const void*, Site> launches;
+    NodeTable nodes;
 };
 Table& table() {
     static auto* t = new Table;
@@ -51,38 +89,31 @@ Site joined(const std::vector<Site>& sites) {
 MadeAt::MadeAt(Site s) : before_(current) { current = s; }
 MadeAt::~MadeAt() { current = before_; }
 
-void mark(const void* node) { mark(node, current); }
+void mark_node(const void* node) { table().nodes.put(node, current); }
+Site site_of_node(const void* node) { return table().nodes.get(node); }
 
-void mark(const void* thing, Site s) {
+void mark_launch(const void* launch, Site s) {
+    if (!s) return;
     Table& t = table();
     std::lock_guard lock(t.mutex);
-    if (s)
-        t.of[thing] = s;
-    else
-        t.of.erase(thing);
+    t.launches[launch] = s;
 }
 
-Site site_of(const void* thing) {
+Site take_site_of_launch(const void* launch) {
     Table& t = table();
     std::lock_guard lock(t.mutex);
-    const auto it = t.of.find(thing);
-    return it == t.of.end() ? nullptr : it->second;
-}
-
-Site take_site(const void* thing) {
-    Table& t = table();
-    std::lock_guard lock(t.mutex);
-    const auto it = t.of.find(thing);
-    if (it == t.of.end()) return nullptr;
+    const auto it = t.launches.find(launch);
+    if (it == t.launches.end()) return nullptr;
     const Site s = it->second;
-    t.of.erase(it);
+    t.launches.erase(it);
     return s;
 }
 
 void clear_sites() {
     Table& t = table();
     std::lock_guard lock(t.mutex);
-    t.of.clear();
+    t.launches.clear();
+    t.nodes.clear();
 }
 
 }  // namespace pippin::recording

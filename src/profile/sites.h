@@ -28,14 +28,13 @@ class MadeAt {
 /// Several in one, the first few of them: "bn1, relu at train.cpp:40". Nulls are left out.
 Site joined(const std::vector<Site>& sites);
 
-/// Remembers the current site of a node, by its address. Addresses are used again: every new node
-/// is marked.
-void mark(const void* node);
-/// Of a launch that was made of other things.
-void mark(const void* launch, Site s);
-Site site_of(const void* thing);
-/// The same, and forgets it.
-Site take_site(const void* thing);
+/// Remembers the current site of a node, by its address. Addresses are used again, so every new
+/// node is marked.
+void mark_node(const void* node);
+Site site_of_node(const void* node);
+/// Of a launch that is being made; the plan's description takes it away.
+void mark_launch(const void* launch, Site s);
+Site take_site_of_launch(const void* launch);
 /// Forgets all.
 void clear_sites();
 

@@ -93,7 +93,7 @@ Result differentiate(const NodePtr& root, const Tensor& gradient, bool create_gr
                 "(op {}); pass retain_graph to the first one to go through it twice",
                 n->op->name));
         std::optional<recording::MadeAt> at;
-        if (recording::on()) at.emplace(recording::site_of(n.get()));
+        if (recording::on()) at.emplace(recording::site_of_node(n.get()));
         auto grads = n->op->gradient(n, r.grads[i]);
         for (std::size_t k = 0; k < n->inputs.size() && k < grads.size(); ++k) {
             const NodePtr& input = n->inputs[k];

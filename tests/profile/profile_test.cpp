@@ -10,6 +10,7 @@
 #include "cli/process.h"
 #include "common/expect_error.h"
 #include "common/temp_folder.h"
+#include "pippin/accelerator.h"
 #include "pippin/data.h"
 #include "pippin/pippin.h"
 #include "profile/trace_file.h"
@@ -173,6 +174,30 @@ TEST(Profile, TraceOfATrainingStep) {
         EXPECT_EQ(t.thread_of(c), t.thread_of(steps[0]));
     ASSERT_FALSE(t.named("make plan").empty());
     EXPECT_TRUE(test::TraceFile::encloses(t.named("compile")[0], t.named("make plan")[0]));
+}
+
+TEST(Profile, OfAnAcceleratorEndsWithItsLife) {
+    const test::TempFolder folder;
+    const auto file = folder.path() / "trace.json";
+    const Accelerator accelerator({.cpu = true, .quiet = true, .handle_signals = false});
+    Net net;
+    {
+        const Profile p = accelerator.profile({.trace = file});
+        net.step();
+    }
+    EXPECT_FALSE(test::TraceFile(file).of_category("launch").empty());
+}
+
+TEST(Profile, MovesAndIsReplaced) {
+    const test::TempFolder folder;
+    Profile p({.trace = folder.path() / "first.json"});
+    { const auto range = record_function("one"); }
+    p = profile({.trace = folder.path() / "second.json"});  // stops and writes the first
+    { const auto range = record_function("two"); }
+    const Profile q = std::move(p);
+    EXPECT_EQ(test::TraceFile(folder.path() / "first.json").of_category("user").size(), 1u);
+    EXPECT_EQ(row(q.key_averages(), "one"), nullptr);
+    EXPECT_EQ(row(q.key_averages(), "two")->count, 1);
 }
 
 TEST(Profile, ShowsTheLoaderBesideTheStep) {
