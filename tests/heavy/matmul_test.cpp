@@ -70,6 +70,20 @@ TEST_P(Matmul, Epilogue) {
     }
 }
 
+// Wide right matrices, whose rows are packed first.
+TEST(MatmulPacked, Product) {
+    for (const bool ta : {false, true})
+        for (const bool residual : {false, true}) {
+            Trial r = product({{}, 96, 1530, 70}, DType::Float32, ta, false);
+            const RefArray bare = r.reference();
+            r.bias = random_data(DType::Float32, {1530}, Order::RowMajor, 3);
+            if (residual)
+                r.residual = random_data(DType::Float32, r.node()->shape, Order::RowMajor, 4);
+            r.activation = plan::Activation::Gelu;
+            EXPECT_TRUE(close(r.run(), r.with_epilogue(bare))) << ta << residual;
+        }
+}
+
 // Views that permute and slice fold into an operand's strides.
 TEST_P(Matmul, Strides) {
     const std::int64_t batch = 3, m = 6, n = 10, k = 8;

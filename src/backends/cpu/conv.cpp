@@ -19,6 +19,7 @@ namespace {
 using onednn::Call;
 using onednn::Desc;
 using onednn::Dims;
+using onednn::Packing;
 using onednn::Tag;
 
 onednn::Window window_of(const ConvGeometry& g) {
@@ -53,37 +54,6 @@ Desc weight_desc(const ConvGeometry& g, DType dtype) {
 Desc any_weight_desc(const ConvGeometry& g, DType dtype) {
     return {weight_dims(g), onednn::data_type(dtype), Tag::any};
 }
-
-// Weights packed from the user's format into the implementation's, or back.
-class Packing {
-  public:
-    Packing() = default;
-    Packing(const Desc& from, const Desc& to) {
-        if (from == to) return;
-        const dnnl::primitive_attr attr = onednn::attributes(plan::Activation::None, nullptr);
-        const dnnl::reorder::primitive_desc pd(onednn::engine(), from, onednn::engine(), to, attr);
-        call_ = Call(dnnl::reorder(pd));
-        call_.add(DNNL_ARG_FROM, from);
-        call_.add(DNNL_ARG_TO, to);
-        if (const Desc pad = pd.scratchpad_desc(); pad.get_size() > 0) {
-            call_.add(DNNL_ARG_SCRATCHPAD, pad);
-            scratch_bytes = pad.get_size();
-        }
-        packed = true;
-    }
-    void run(void* from, void* to, void* pad) {
-        call_.set(0, from);
-        call_.set(1, to);
-        if (scratch_bytes > 0) call_.set(2, pad);
-        call_.run();
-    }
-
-    bool packed = false;
-    std::size_t scratch_bytes = 0;
-
-  private:
-    Call call_;
-};
 
 class Forward : public HeavyKernel {
   public:

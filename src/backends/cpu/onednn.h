@@ -187,4 +187,35 @@ class Call {
     std::vector<dnnl_exec_arg_t> args_;
 };
 
+/// Weights packed from the user's format into the implementation's, or back.
+class Packing {
+  public:
+    Packing() = default;
+    Packing(const Desc& from, const Desc& to) {
+        if (from == to) return;
+        const dnnl::primitive_attr attr = attributes(plan::Activation::None, nullptr);
+        const dnnl::reorder::primitive_desc pd(engine(), from, engine(), to, attr);
+        call_ = Call(dnnl::reorder(pd));
+        call_.add(DNNL_ARG_FROM, from);
+        call_.add(DNNL_ARG_TO, to);
+        if (const Desc pad = pd.scratchpad_desc(); pad.get_size() > 0) {
+            call_.add(DNNL_ARG_SCRATCHPAD, pad);
+            scratch_bytes = pad.get_size();
+        }
+        packed = true;
+    }
+    void run(void* from, void* to, void* pad) {
+        call_.set(0, from);
+        call_.set(1, to);
+        if (scratch_bytes > 0) call_.set(2, pad);
+        call_.run();
+    }
+
+    bool packed = false;
+    std::size_t scratch_bytes = 0;
+
+  private:
+    Call call_;
+};
+
 }  // namespace pippin::cpu::onednn

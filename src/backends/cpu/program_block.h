@@ -142,6 +142,8 @@ class Frame {
     void bind(void* const* pointers, std::int64_t columns, const std::int64_t* moved = nullptr);
     /// Runs one block.
     void run(std::int64_t unit);
+    /// From now on memory of the next block is asked for early: worth it beyond the caches.
+    void look_ahead() { ahead_ = true; }
 
     std::int64_t rows() const { return count_[1]; }
     std::int64_t elements() const { return count_[3]; }
@@ -157,6 +159,7 @@ class Frame {
         std::array<std::int64_t, 8> at;
     };
 
+    void prefetch() const;
     void execute(const std::vector<Step>& steps);
     void execute_other(const Step& step);
     void copy_view(const Step& step, void* dense, bool gather);
@@ -170,6 +173,7 @@ class Frame {
     std::int64_t* row_offset_;
     Piece* runs_;
     const std::int64_t* moved_ = nullptr;
+    bool ahead_ = false;
     std::int64_t run_count_ = 0;
     std::int64_t count_[4] = {1, 1, 1, 1};
     std::int64_t columns_ = 1, row_ = 0, column_ = 0, bound_row_ = -1, pieces_ = 1, piece_ = 1;

@@ -10,6 +10,8 @@ namespace {
 
 // What a run costs besides its elements, in elements.
 constexpr std::int64_t kRunCost = 256;
+// Operands of a thread that its second-level cache may still hold.
+constexpr std::int64_t kNearBytes = 1 << 20;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a <= 0 ? 0 : (a + b - 1) / b; }
 
@@ -32,8 +34,13 @@ BadIndex run_blocks(const BlockProgram& p, std::span<const ProgramKernel::Run> r
     const std::int64_t elements = total - kRunCost * static_cast<std::int64_t>(runs.size());
     if (elements == 0) return {};
     const int threads = threads_for(total / kRunCost, p.work(elements));
+    std::int64_t bytes = 0;
+    for (const Direct& d : p.block_direct)
+        if (d.count == Count::Full) bytes += elements * d.element;
+    const bool ahead = bytes > kNearBytes * threads;
     if (threads == 1) {
         Frame frame(p, scalars);
+        if (ahead) frame.look_ahead();
         for (const auto& r : runs) {
             const std::int64_t columns = columns_of(r), units = p.unit_count(columns);
             if (units == 0) continue;
@@ -49,6 +56,7 @@ BadIndex run_blocks(const BlockProgram& p, std::span<const ProgramKernel::Run> r
         const std::int64_t low = total / threads * t + total % threads * t / threads;
         const std::int64_t high = total / threads * (t + 1) + total % threads * (t + 1) / threads;
         Frame frame(p, scalars);
+        if (ahead) frame.look_ahead();
         std::int64_t start = 0;
         for (const auto& r : runs) {
             const std::int64_t columns = columns_of(r), units = p.unit_count(columns);

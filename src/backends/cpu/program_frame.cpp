@@ -150,7 +150,20 @@ void Frame::run(std::int64_t unit) {
         for (const auto& w : p_.windows)
             reg_[w.slot] = static_cast<std::byte*>(reg_[w.from]) + column_ * w.element;
     }
+    if (ahead_) prefetch();
     execute(p_.block);
+}
+
+// The next block's operands, while this one's steps work within the cache: else memory would rest
+// in the meantime.
+void Frame::prefetch() const {
+    for (const auto& d : p_.block_direct) {
+        if (d.count != Count::Full) continue;
+        const std::int64_t bytes = count_[3] * d.element;
+        const auto* next = static_cast<const char*>(reg_[d.slot]) + bytes;
+        for (std::int64_t at = 0; at < bytes; at += 64)
+            __builtin_prefetch(next + at, 0, 2);
+    }
 }
 
 std::int64_t Frame::offset_of(std::int32_t view, const std::array<std::int64_t, 8>& at) const {
