@@ -63,6 +63,15 @@ void write_file(const std::string& path, const std::string& text) {
     if (!out.flush()) throw FileError("cannot write " + path);
 }
 
+// What people wrote below the table, from this line on, stays when the table is made again.
+std::string kept_part(const std::string& path) {
+    constexpr std::string_view mark = "<!-- pippin bench keeps what follows -->";
+    std::ifstream in(path);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    const std::size_t at = text.find(mark);
+    return at == text.npos ? "" : "\n" + text.substr(at);
+}
+
 // What a reader types to have the same measurements, without this machine's paths.
 std::string command_line(const Args& a) {
     std::string out = "pippin bench";
@@ -140,7 +149,9 @@ int run(const Args& a) {
         }
         // Written as rows come in: a run over all networks is long.
         if (!a.markdown_file.empty())
-            write_file(a.markdown_file, markdown(rows, compared, machine, command_line(a)));
+            write_file(a.markdown_file,
+                       markdown(rows, compared, machine, command_line(a), a.plot_file) +
+                           kept_part(a.markdown_file));
         if (!a.plot_file.empty()) write_file(a.plot_file, bar_chart(rows, compared, machine));
     }
     const std::string note = smaller_batches(rows);
@@ -168,7 +179,9 @@ std::function<int()> setup(CLI::App& app) {
     app.add_option("--rounds", a->rounds, "measurements of each; medians are shown")
         ->check(CLI::PositiveNumber);
     app.add_option("--json", a->json_file, "write one JSON object a line to this file");
-    app.add_option("--markdown", a->markdown_file, "write the table to this Markdown file");
+    app.add_option("--markdown", a->markdown_file,
+                   "write the table to this Markdown file (what follows the line "
+                   "'<!-- pippin bench keeps what follows -->' in it stays)");
     app.add_option("--plot", a->plot_file, "draw a bar chart into this SVG file");
     app.add_option("--compare", a->compare, "torch: the better of PyTorch's layouts, alternating")
         ->check(CLI::IsMember({"torch"}));

@@ -83,8 +83,10 @@ std::string smaller_batches(const std::vector<BenchRow>& rows) {
 }
 
 std::string markdown(const std::vector<BenchRow>& rows, bool compared, const std::string& machine,
-                     const std::string& command) {
+                     const std::string& command, const std::filesystem::path& chart) {
     std::string out = "# Performance\n\nWritten by `" + command + "`, on " + machine + ".\n\n";
+    if (!chart.empty())
+        out += fmt::format("![Speed of the networks]({})\n\n", chart.filename().string());
     if (compared)
         out +=
             "Samples per second: medians of rounds in which the two programs take turns. PyTorch's "

@@ -1,6 +1,7 @@
 // What pippin bench has measured, as lines of a table, JSON, Markdown and a bar chart.
 #pragma once
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -31,7 +32,7 @@ std::string smaller_batches(const std::vector<BenchRow>& rows);
 
 /// The rows as a page of Markdown; `machine` is the device's description.
 std::string markdown(const std::vector<BenchRow>& rows, bool compared, const std::string& machine,
-                     const std::string& command);
+                     const std::string& command, const std::filesystem::path& chart);
 /// Bars: the ratio to PyTorch if compared, else samples per second on a logarithmic scale.
 std::string bar_chart(const std::vector<BenchRow>& rows, bool compared, const std::string& machine);
 

@@ -45,6 +45,7 @@ std::string contents(const std::filesystem::path& file) {
 TEST(Bench, WritesAPageAndABarChart) {
     const test::ScratchFolder folder;
     const auto page = folder.path / "performance.md", chart = folder.path / "chart.svg";
+    std::ofstream(page) << "old\n<!-- pippin bench keeps what follows -->\n## Written by hand\n";
     // The budget asks for 4 samples: LeNet-5 needs 2.5e6 operations for one.
     const test::Outcome out = test::shell(
         kPippin.string() + " bench --models lenet5 --budget 0.000012 --seconds 0.05 --rounds 1" +
@@ -55,6 +56,9 @@ TEST(Bench, WritesAPageAndABarChart) {
     EXPECT_NE(text.find("| lenet5 | train | 4\\* |"), std::string::npos) << text;
     EXPECT_NE(text.find("| lenet5 | eval | 4\\* |"), std::string::npos) << text;
     EXPECT_NE(text.find("pippin bench --models lenet5"), std::string::npos) << text;
+    EXPECT_NE(text.find("(chart.svg)"), std::string::npos) << text;
+    EXPECT_NE(text.find("## Written by hand"), std::string::npos) << text;
+    EXPECT_EQ(text.find("old"), std::string::npos) << text;
     EXPECT_EQ(text.find(folder.path.string()), std::string::npos) << text;
     EXPECT_EQ(svg.rfind("<svg ", 0), 0u);
     EXPECT_NE(svg.find("lenet5"), std::string::npos) << svg;
