@@ -1,5 +1,7 @@
 #include "backends/cpu/system.h"
 
+#include "backends/cpu/large_pages.h"
+
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -54,19 +56,47 @@ std::size_t alignment_of(std::size_t bytes) { return bytes >= kLargePage ? kLarg
 // Library kernels may load whole vectors at a block's end, never using what lies beyond it.
 constexpr std::size_t kBeyond = 128;
 
-void* allocate_pages(std::size_t bytes) {
-    if (bytes > PTRDIFF_MAX - kBeyond) return nullptr;
-    void* data =
-        ::operator new(bytes + kBeyond, std::align_val_t(alignment_of(bytes)), std::nothrow);
+void* allocate_chunk(std::size_t bytes) {
+    void* data = ::operator new(bytes, std::align_val_t(alignment_of(bytes)), std::nothrow);
 #if defined(__linux__)
     // A hint; a kernel without large pages refuses it, and nothing is lost.
     if (data && bytes >= kLargePage) madvise(data, bytes, MADV_HUGEPAGE);
 #endif
     return data;
 }
+void free_chunk(void* data, std::size_t bytes) {
+    ::operator delete(data, std::align_val_t(alignment_of(bytes)));
+}
+
+namespace {
+
+// Smaller blocks share ordinary pages well enough; larger ones are chunks of their own. Sanitizers
+// look at the ends of what the system gave.
+bool is_shared(std::size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+    return bytes > PTRDIFF_MAX;
+#else
+    return bytes >= 4096 && bytes < (std::size_t{16} << 20);
+#endif
+}
+// Never destroyed, since tensors may outlive static objects.
+LargePages& shared() {
+    static auto* pages = new LargePages;
+    return *pages;
+}
+
+}  // namespace
+
+void* allocate_pages(std::size_t bytes) {
+    if (bytes > PTRDIFF_MAX - kBeyond) return nullptr;
+    return is_shared(bytes) ? shared().take(bytes + kBeyond) : allocate_chunk(bytes + kBeyond);
+}
 
 void free_pages(void* data, std::size_t bytes) {
-    ::operator delete(data, std::align_val_t(alignment_of(bytes)));
+    if (is_shared(bytes))
+        shared().give(data, bytes + kBeyond);
+    else
+        free_chunk(data, bytes + kBeyond);
 }
 
 }  // namespace pippin::cpu
