@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include <fmt/format.h>
 
@@ -60,31 +59,19 @@ Tile choose(const Gemm& g, const Features& f) {
     return *std::ranges::min_element(kSmall, {}, waste);
 }
 
-// Into how many parts the sum over k is cut: the number with the least estimated time. Few tiles
-// leave a device idle, as do tiles just above a multiple of what runs at once; parts are written
-// and read once more. The rates are an H200's, but only their relations matter.
+// Into how many parts the sum over k is cut, so that a few times as many groups are there as run at
+// once (small tiles need few registers: more of them do). Parts are written and read once more, so
+// they are not to be short. Found on an H200 with the networks' weight gradients and b = 1.
 std::int64_t choose_splits(const Gemm& g, const Features& f, std::int64_t tiles, int bm, int bn,
-                           int depth, bool matrix) {
-    const double rate = matrix ? 1.1e6 : 2.3e5;  // products a microsecond of a multiprocessor
-    const double resident = std::min((matrix ? 2.0 * 128 * 128 : 4.0 * 128 * 64) / (bm * bn), 16.0);
-    const double at_once = static_cast<double>(f.parallel_groups) / 4 * resident;
-    const double full = bm * bn * depth * resident / rate, latency = 0.6, start = 1.5, launch = 4;
-    const double bytes_a_microsecond = 4e6;
-    const std::int64_t steps = std::max<std::int64_t>(ceil_div(g.k, depth), 1);
-    std::int64_t best = 1;
-    double least = 0;
-    for (std::int64_t s = 1; s <= std::clamp<std::int64_t>(g.k / 128, 1, 512); ++s) {
-        const auto groups = static_cast<double>(tiles * s),
-                   each = static_cast<double>(ceil_div(steps, s));
-        const double waves = std::ceil(groups / at_once);
-        const double last = (groups - (waves - 1) * at_once) / at_once;
-        double time = each * ((waves - 1) * full + std::max(full * last, latency)) + waves * start;
-        if (s > 1)
-            time +=
-                launch + static_cast<double>(s * g.batches * g.m * g.n * 8) / bytes_a_microsecond;
-        if (s == 1 || time < least) best = s, least = time;
-    }
-    return best;
+                           bool matrix) {
+    if (tiles >= f.parallel_groups || g.k < 256) return 1;
+    const int area = bm * bn;
+    const std::int64_t wanted = f.parallel_groups * (matrix ? 1 : area >= 64 * 64 ? 2 : 4);
+    const std::int64_t shortest = matrix             ? 256
+                                  : area >= 128 * 64 ? 512
+                                  : area >= 64 * 64  ? 256
+                                                     : 128;
+    return std::clamp<std::int64_t>(std::min(ceil_div(wanted, tiles), g.k / shortest), 1, 512);
 }
 
 class GemmWriter {
@@ -97,7 +84,7 @@ class GemmWriter {
         const int bm = matrix ? matrix->bm() : t_.bm(), bn = matrix ? matrix->bn() : t_.bn(),
                   depth = matrix ? matrix->depth : t_.depth;
         const std::int64_t tiles = ceil_div(g_.m, bm) * ceil_div(g_.n, bn) * g_.batches;
-        splits_ = choose_splits(g_, f_, tiles, bm, bn, depth, matrix.has_value());
+        splits_ = choose_splits(g_, f_, tiles, bm, bn, matrix.has_value());
         const std::int64_t steps = std::max<std::int64_t>(ceil_div(g_.k, depth), 1);
         splits_ = std::max(splits_, ceil_div(steps * (depth + 2), f_.max_loop));
         length_ = ceil_div(steps, splits_) * depth;
