@@ -11,6 +11,7 @@
 #include "bench_case.h"
 #include "bench_profile.h"
 #include "bench_report.h"
+#include "chart_file.h"
 #include "commands.h"
 #include "model_cost.h"
 #include "pippin/device.h"
@@ -99,6 +100,7 @@ int run(const Args& a) {
         return 0;
     }
     const bool compared = !a.compare.empty();
+    if (!a.plot_file.empty()) check_chart_name(a.plot_file);
     std::ofstream lines;
     if (!a.json_file.empty()) {
         lines.open(a.json_file);
@@ -152,7 +154,9 @@ int run(const Args& a) {
             write_file(a.markdown_file,
                        markdown(rows, compared, machine, command_line(a), a.plot_file) +
                            kept_part(a.markdown_file));
-        if (!a.plot_file.empty()) write_file(a.plot_file, bar_chart(rows, compared, machine));
+        if (!a.plot_file.empty())
+            write_chart(a.plot_file, bars_extent(rows), bars_title(compared),
+                        [&](train::Canvas& canvas) { draw_bars(canvas, rows, compared, machine); });
     }
     const std::string note = smaller_batches(rows);
     if (!note.empty()) fmt::print("{}\n", note);
@@ -162,12 +166,12 @@ int run(const Args& a) {
 std::function<int()> setup(CLI::App& app) {
     auto a = std::make_shared<Args>();
     app.add_option("--models", a->models, "models to run (default: all; see pippin models)")
+        ->type_name("MODEL")
         ->delimiter(',');
     app.add_option("--modes", a->modes, "train, eval")
         ->delimiter(',')
-        ->check(CLI::IsMember({"train", "eval"}));
-    app.add_option("--precision", a->precision, "fp32 or bf16")
-        ->check(CLI::IsMember({"fp32", "bf16"}));
+        ->check(one_of({"train", "eval"}));
+    app.add_option("--precision", a->precision, "fp32 or bf16")->check(one_of({"fp32", "bf16"}));
     app.add_option(flag("batch_size"), a->batch,
                    "samples a step (default: 128 for resnet50, else 64; less by --budget)")
         ->check(CLI::PositiveNumber);
@@ -178,14 +182,17 @@ std::function<int()> setup(CLI::App& app) {
     app.add_option("--seconds", a->seconds, "time of one measurement")->check(CLI::PositiveNumber);
     app.add_option("--rounds", a->rounds, "measurements of each; medians are shown")
         ->check(CLI::PositiveNumber);
-    app.add_option("--json", a->json_file, "write one JSON object a line to this file");
+    app.add_option("--json", a->json_file, "write one JSON object a line to this file")
+        ->type_name("FILE");
     app.add_option("--markdown", a->markdown_file,
                    "write the table to this Markdown file (what follows the line "
-                   "'<!-- pippin bench keeps what follows -->' in it stays)");
-    app.add_option("--plot", a->plot_file, "draw a bar chart into this SVG file");
+                   "'<!-- pippin bench keeps what follows -->' in it stays)")
+        ->type_name("FILE");
+    app.add_option("--plot", a->plot_file, "draw a bar chart into this .svg or .png file")
+        ->type_name("FILE");
     app.add_option("--compare", a->compare, "torch: the better of PyTorch's layouts, alternating")
-        ->check(CLI::IsMember({"torch"}));
-    app.add_option("--python", a->python, "the Python that has PyTorch");
+        ->check(one_of({"torch"}));
+    app.add_option("--python", a->python, "the Python that has PyTorch")->type_name("PROGRAM");
     auto* profile = app.add_flag("--profile", a->profile,
                                  "where a step goes, against what the machine can do at most");
     app.add_option("--top", a->top, "with --profile: how many launches to show")

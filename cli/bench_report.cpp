@@ -113,10 +113,28 @@ std::string markdown(const std::vector<BenchRow>& rows, bool compared, const std
     return out;
 }
 
-std::string bar_chart(const std::vector<BenchRow>& rows, bool compared,
-                      const std::string& machine) {
-    constexpr int kBar = 14, kGap = 8, kLeft = 150, kPlot = 520, kRight = 70, kTop = 54;
-    // One group of bars a network; its rows come one after the other.
+namespace {
+
+constexpr double kBar = 14, kGap = 8, kLeft = 150, kPlot = 520, kRight = 70, kTop = 54;
+constexpr const char *kTraining = "#c2410c", *kEvaluation = "#0f766e";
+
+// Rows of one network come one after the other; a gap follows them.
+bool starts_group(const std::vector<BenchRow>& rows, std::size_t i) {
+    return i > 0 && rows[i - 1].c.model != rows[i].c.model;
+}
+
+}  // namespace
+
+train::Extent bars_extent(const std::vector<BenchRow>& rows) {
+    double height = kTop + 28;
+    for (std::size_t i = 0; i < rows.size(); ++i)
+        height += kBar + (starts_group(rows, i) ? kGap : 0);
+    return {kLeft + kPlot + kRight, height};
+}
+
+void draw_bars(train::Canvas& canvas, const std::vector<BenchRow>& rows, bool compared,
+               const std::string& machine) {
+    using Anchor = train::TextStyle::Anchor;
     double largest = compared ? 1 : 10, least = 1;
     for (const BenchRow& r : rows) {
         const double v = compared ? r.ratio() : r.rate();
@@ -129,45 +147,38 @@ std::string bar_chart(const std::vector<BenchRow>& rows, bool compared,
         if (!std::isfinite(v) || v <= 0) return 0.0;
         return kPlot * (compared ? v / (largest * 1.05) : (std::log10(v) - low) / (high - low));
     };
-    std::string bars;
-    int y = kTop;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-        const BenchRow& r = rows[i];
-        if (i == 0 || rows[i - 1].c.model != r.c.model) {
-            if (i) y += kGap;
-            bars += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n",
-                                kLeft - 8, y + kBar - 3, r.c.model);
-        }
-        const double v = compared ? r.ratio() : r.rate(), width = std::max(1.0, position(v));
-        bars += fmt::format(
-            "<rect x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\" fill=\"{}\"/>\n<text "
-            "x=\"{:.1f}\" y=\"{}\">{}</text>\n",
-            kLeft, y, width, kBar - 2, r.c.mode == "train" ? "#c2410c" : "#0f766e",
-            kLeft + width + 4, y + kBar - 3,
-            compared ? fmt::format("{:.2f}x", v) : fmt::format("{:.1f}", v));
-        y += kBar;
-    }
-    std::string axis;
+    canvas.text(10, 18, bars_title(compared), {.size = 14});
+    canvas.text(10, 36, machine, {.size = 11});
+    // What the colours mean, at the right end of the first line.
+    canvas.text(kLeft + kPlot - 60, 18, "training", {.size = 11, .colour = kTraining});
+    canvas.text(kLeft + kPlot, 18, "evaluation", {.size = 11, .colour = kEvaluation});
+    const double end = bars_extent(rows).height - 24;
     const auto line = [&](double v, const std::string& label) {
         const double x = kLeft + position(v);
-        axis += fmt::format(
-            "<line x1=\"{0:.1f}\" y1=\"{1}\" x2=\"{0:.1f}\" y2=\"{2}\" stroke=\"#999\"/>\n<text "
-            "x=\"{0:.1f}\" y=\"{3}\" text-anchor=\"middle\">{4}</text>\n",
-            x, kTop - 4, y + 4, y + 18, label);
+        canvas.line({x, kTop - 4}, {x, end}, "#999999");
+        canvas.text(x, end + 14, label, {.anchor = Anchor::Middle, .size = 11});
     };
     if (compared)
         line(1, "PyTorch = 1");
     else
         for (double e = low; e <= high; ++e)
             line(std::pow(10, e), fmt::format("{:g}", std::pow(10, e)));
-    return fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
-        "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"{0}\" height=\"{1}\" "
-        "fill=\"#fff\"/>\n<text x=\"10\" y=\"18\" font-size=\"14\">{2}</text>\n<text x=\"10\" "
-        "y=\"36\">{3} · <tspan fill=\"#c2410c\">training</tspan> · <tspan "
-        "fill=\"#0f766e\">evaluation</tspan></text>\n{4}{5}</svg>\n",
-        kLeft + kPlot + kRight, y + 28,
-        compared ? "Speed relative to PyTorch" : "Samples per second", machine, axis, bars);
+    double y = kTop;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        const BenchRow& r = rows[i];
+        if (starts_group(rows, i)) y += kGap;
+        if (i == 0 || starts_group(rows, i))
+            canvas.text(kLeft - 8, y + kBar - 3, r.c.model, {.anchor = Anchor::End, .size = 11});
+        const double v = compared ? r.ratio() : r.rate(), width = std::max(1.0, position(v));
+        canvas.rect(kLeft, y, width, kBar - 2, r.c.mode == "train" ? kTraining : kEvaluation);
+        canvas.text(kLeft + width + 4, y + kBar - 3,
+                    compared ? fmt::format("{:.2f}x", v) : fmt::format("{:.1f}", v), {.size = 11});
+        y += kBar;
+    }
+}
+
+std::string bars_title(bool compared) {
+    return compared ? "Speed relative to PyTorch" : "Samples per second";
 }
 
 }  // namespace pippin::cli

@@ -1,4 +1,4 @@
-// What pippin bench has measured, as lines of a table, JSON, Markdown and a bar chart.
+// What pippin bench has measured, as lines of a table, JSON, Markdown and bars.
 #pragma once
 
 #include <filesystem>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench_case.h"
+#include "train/chart.h"
 
 namespace pippin::cli {
 
@@ -34,6 +35,9 @@ std::string smaller_batches(const std::vector<BenchRow>& rows);
 std::string markdown(const std::vector<BenchRow>& rows, bool compared, const std::string& machine,
                      const std::string& command, const std::filesystem::path& chart);
 /// Bars: the ratio to PyTorch if compared, else samples per second on a logarithmic scale.
-std::string bar_chart(const std::vector<BenchRow>& rows, bool compared, const std::string& machine);
+std::string bars_title(bool compared);
+train::Extent bars_extent(const std::vector<BenchRow>& rows);
+void draw_bars(train::Canvas& canvas, const std::vector<BenchRow>& rows, bool compared,
+               const std::string& machine);
 
 }  // namespace pippin::cli

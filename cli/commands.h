@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "pippin/error.h"
+
 namespace pippin::cli {
 
 struct Command {
@@ -21,6 +23,15 @@ std::vector<Command> commands();
 struct Register {
     explicit Register(Command command);
 };
+
+/// A wrong command line that is found after parsing: exit code 2, as for one found there.
+class UsageError : public ValueError {
+  public:
+    using ValueError::ValueError;
+};
+
+/// One of the words, for options: names the nearest otherwise; completion offers them.
+CLI::Validator one_of(const std::vector<std::string>& words);
 
 /// "num_processes" gives "--num_processes,--num-processes": flags take either.
 std::string flag(const std::string& name);

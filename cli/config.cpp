@@ -66,18 +66,24 @@ void written(const fs::path& path) { fmt::print("The configuration is in {}\n", 
 std::function<int()> setup(CLI::App& app) {
     auto file = std::make_shared<std::string>();
     const auto path = [file] { return file->empty() ? default_config_path() : fs::path(*file); };
-    app.add_option(
-        flag("config_file"), *file,
-        "file to write (JSON if it ends in .json); default: " + default_config_path().string());
+    app.add_option(flag("config_file"), *file,
+                   "file to write (JSON if it ends in .json); default: "
+                   "${XDG_CONFIG_HOME:-~/.config}/pippin/default_config.yaml")
+        ->type_name("FILE");
     CLI::App* defaults = app.add_subcommand("default", "write a file without asking");
     CLI::App* update = app.add_subcommand("update", "bring an older file to the current form");
     auto precision = std::make_shared<std::string>("no");
     defaults->add_option(flag("mixed_precision"), *precision, "no, fp16 or bf16")
-        ->check(CLI::IsMember({"no", "fp16", "bf16"}));
+        ->check(one_of({"no", "fp16", "bf16"}));
     for (CLI::App* sub : {defaults, update})
-        sub->add_option(flag("config_file"), *file, "file to write");
+        sub->add_option(flag("config_file"), *file, "file to write")->type_name("FILE");
     app.require_subcommand(0, 1);
-    app.footer("As in: pippin config\n       pippin config default --mixed_precision bf16");
+    app.footer(
+        "Examples:\n  pippin config\n  pippin config default --mixed_precision bf16\n  pippin "
+        "config "
+        "update --config_file old.yaml");
+    defaults->footer("Examples:\n  pippin config default --mixed_precision bf16");
+    update->footer("Examples:\n  pippin config update --config_file old.yaml");
     return [=]() -> int {
         if (defaults->parsed()) {
             std::error_code error;

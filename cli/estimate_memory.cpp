@@ -43,8 +43,7 @@ std::string human(double bytes) {
 DType dtype_named(const std::string& name) {
     for (const DType t : {float32, float16, bfloat16, float64})
         if (name == name_of(t)) return t;
-    throw ValueError(fmt::format(
-        "estimate-memory: --dtypes takes float32, float16, bfloat16 and float64, got {}", name));
+    throw ValueError("estimate-memory: there is no dtype " + name);
 }
 
 // The parameters of one layer have one name before the last dot.
@@ -189,11 +188,17 @@ std::function<int()> setup(CLI::App& app) {
     auto args = std::make_shared<Args>();
     app.add_option("model", args->subject,
                    "a name of `pippin models`, a BERT's config.json, or a .safetensors file")
+        ->type_name("MODEL")
         ->required();
-    app.add_option("--dtypes", args->dtypes, "float32, float16, bfloat16, float64")->delimiter(',');
+    app.add_option("--dtypes", args->dtypes, "float32, float16, bfloat16, float64")
+        ->delimiter(',')
+        ->check(one_of({"float32", "float16", "bfloat16", "float64"}));
     app.add_option("--batch", args->batch, "samples in a batch")->check(CLI::Range(1, 1 << 20));
     app.add_option("--length", args->length, "tokens of a text")->check(CLI::Range(1, 1 << 20));
-    app.footer("As in: pippin estimate-memory resnet50 --batch 32");
+    app.footer(
+        "Examples:\n  pippin estimate-memory resnet50 --batch 32\n  pippin estimate-memory "
+        "minilm/config.json --batch 16 --length 64\n  pippin estimate-memory model.safetensors "
+        "--dtypes float32");
     return [args]() -> int {
         const fs::path path = args->subject;
         if (path.extension() == ".safetensors") return of_file(*args);

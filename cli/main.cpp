@@ -7,34 +7,56 @@
 #include "pippin/error.h"
 #include "spelling.h"
 
-// A command or a flag that there is not: names the nearest one.
-static int unexpected(CLI::App& app, int argc, char** argv, const CLI::ExtrasError& e) {
-    std::vector<std::string> names;
-    for (const CLI::App* sub : app.get_subcommands({}))
-        names.push_back(sub->get_name());
+namespace {
+
+constexpr const char* kFooter =
+    "pippin COMMAND --help has the flags and examples of each; man pippin has all of them.\n"
+    "Exit codes: 0 done; 1 failed, and standard error says why; 2 the command line is wrong;\n"
+    "launch gives the exit code of the program it ran.";
+
+const CLI::App& innermost(const CLI::App& app) {
     const auto chosen = app.get_subcommands();
-    const std::string first = argc > 1 ? argv[1] : "";
-    if (chosen.empty() && first.rfind('-', 0) != 0) {
-        fmt::print(stderr, "pippin: there is no command {}{} Commands: {}\n", first,
-                   pippin::cli::suggestion(first, names) + ".", fmt::join(names, ", "));
-        return 2;
-    }
-    const CLI::App& at = chosen.empty() ? app : *chosen.front();
-    for (int i = chosen.empty() ? 1 : 2; i < argc; ++i) {
-        const std::string word = argv[i];
-        const std::string name = word.substr(0, word.find('='));
-        if (word.rfind("--", 0) == 0 && !at.get_option_no_throw(name)) {
-            fmt::print(stderr, "pippin {}\n", pippin::cli::unknown_flag(at, word));
-            return 2;
-        }
-    }
-    return app.exit(e) == 0 ? 0 : 2;
+    return chosen.empty() ? app : innermost(*chosen.front());
 }
+
+// "pippin config default"
+std::string full_name(const CLI::App& app) {
+    return app.get_parent() ? full_name(*app.get_parent()) + " " + app.get_name() : app.get_name();
+}
+
+int complain(const std::string& what) {
+    fmt::print(stderr, "{}\n", what);
+    return 2;
+}
+
+// A command, a flag or a word that there is not: names the nearest one.
+int unexpected(const CLI::App& app) {
+    const CLI::App& at = innermost(app);
+    std::vector<std::string> rest = app.remaining(true);
+    for (const std::string& word : rest)
+        if (word.rfind("--", 0) == 0 && word.size() > 2)
+            return complain(fmt::format("pippin{} {}", &at == &app ? ":" : "",
+                                        pippin::cli::unknown_flag(at, word)));
+    const std::string word = rest.empty() ? "" : rest.front();
+    std::vector<std::string> names;
+    for (const CLI::App* sub : at.get_subcommands([](const CLI::App*) { return true; }))
+        names.push_back(sub->get_name());
+    const std::string name = full_name(at);
+    if (names.empty() || word.rfind('-', 0) == 0)
+        return complain(
+            fmt::format("{}: \"{}\" was not expected (see {} --help)", name, word, name));
+    std::string hint = pippin::cli::suggestion(word, names);
+    if (hint.empty()) hint = fmt::format("; commands: {}", fmt::join(names, ", "));
+    return complain(fmt::format("{}: there is no command \"{}\"{}", name, word, hint));
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
     CLI::App app("Trains and fine-tunes neural networks on the hardware at hand.", "pippin");
-    app.set_version_flag("--version", std::string("pippin ") + PIPPIN_VERSION);
+    app.set_version_flag("--version", std::string("pippin ") + PIPPIN_VERSION, "print the version");
     app.require_subcommand(0, 1);
+    app.footer(kFooter);
     std::function<int()> chosen;
     for (const pippin::cli::Command& command : pippin::cli::commands()) {
         CLI::App* sub = app.add_subcommand(command.name, command.help);
@@ -43,10 +65,13 @@ int main(int argc, char** argv) {
     }
     try {
         app.parse(argc, argv);
-    } catch (const CLI::ExtrasError& e) {
-        return unexpected(app, argc, argv, e);
+    } catch (const CLI::ExtrasError&) {
+        return unexpected(app);
     } catch (const CLI::ParseError& e) {
-        return app.exit(e) == 0 ? 0 : 2;
+        if (e.get_exit_code() == 0) return app.exit(e);  // help, version
+        const std::string name = full_name(innermost(app));
+        return complain(
+            fmt::format("{}: {} (see {} --help)", name, pippin::plain_fault(e.what()), name));
     }
     if (!chosen) {
         fmt::print("{}", app.help());
@@ -57,6 +82,8 @@ int main(int argc, char** argv) {
         if (std::fflush(stdout) != 0 || std::ferror(stdout))
             throw pippin::FileError("the output could not be written (is the disk full?)");
         return code;
+    } catch (const pippin::cli::UsageError& e) {
+        return complain(std::string("pippin ") + e.what());
     } catch (const std::exception& e) {
         std::fflush(stdout);
         fmt::print(stderr, "pippin: {}\n", e.what());

@@ -7,14 +7,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "pippin/error.h"
 #ifdef __APPLE__
 #include <mach-o/dyld.h>
 #endif
+
+extern char** environ;
 
 namespace pippin::cli {
 
@@ -95,10 +99,43 @@ std::int64_t peak_resident_bytes() {
 #endif
 }
 
+std::int64_t memory_bytes() {
+    return std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+}
+
+std::int64_t free_memory_bytes() {
+    // Linux counts what caches would give back; sysconf does not.
+    std::ifstream in("/proc/meminfo");
+    for (std::string line; std::getline(in, line);)
+        if (line.rfind("MemAvailable:", 0) == 0) return std::atoll(line.c_str() + 13) * 1024;
+#ifdef _SC_AVPHYS_PAGES
+    return std::int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+#else
+    return 0;
+#endif
+}
+
+std::vector<std::string> environment_of(const std::vector<std::string>& prefixes) {
+    std::vector<std::string> out;
+    for (char** entry = environ; entry && *entry; ++entry)
+        for (const std::string& prefix : prefixes)
+            if (std::string(*entry).rfind(prefix, 0) == 0) out.emplace_back(*entry);
+    std::sort(out.begin(), out.end());
+    return out;
+}
+
 std::string platform() {
+    std::string name;
+    std::ifstream in("/etc/os-release");
+    for (std::string line; std::getline(in, line);)
+        if (line.rfind("PRETTY_NAME=", 0) == 0) {
+            name = line.substr(12);
+            std::erase(name, '"');
+            name += ", ";
+        }
     utsname u{};
-    if (uname(&u) != 0) return "unknown";
-    return std::string(u.sysname) + " " + u.release + " " + u.machine;
+    if (uname(&u) != 0) return name + "unknown";
+    return name + u.sysname + " " + u.release + " " + u.machine;
 }
 
 }  // namespace pippin::cli

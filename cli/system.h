@@ -21,7 +21,13 @@ std::string replace_by(const std::filesystem::path& program,
 std::string output_of(const std::vector<std::string>& command);
 /// The most memory this process has held.
 std::int64_t peak_resident_bytes();
-/// "Linux 6.1.0 x86_64"
+/// Of the machine; 0 where the system does not say.
+std::int64_t memory_bytes();
+/// That a program could have now.
+std::int64_t free_memory_bytes();
+/// "NAME=value" of the environment's variables whose names begin so, sorted.
+std::vector<std::string> environment_of(const std::vector<std::string>& prefixes);
+/// "Debian GNU/Linux 12 (bookworm), Linux 6.1.0 x86_64"
 std::string platform();
 
 }  // namespace pippin::cli

@@ -2,27 +2,25 @@
 // model.safetensors, which the example `inference` reads, metrics.csv and curve.svg.
 #include <nlohmann/json.hpp>
 
-#include "flags.h"
 #include "image_task.h"
-#include "pippin/accelerator.h"
-#include "pippin/train.h"
+#include "training_flags.h"
 
 using namespace pippin;
 namespace fs = std::filesystem;
 namespace tf = pippin::transforms;
 
-struct Args {
+struct Args : examples::TrainingFlags {
     std::string data_dir, model = "resnet18", weights, output_dir = "runs/finetuned";
-    std::string mixed_precision = "no";
-    bool cpu = false, freeze = false;
-    int epochs = 5, workers = 2;
-    std::int64_t batch_size = 32, image_size = 224;
-    double lr = 1e-3, weight_decay = 0.01, eval_share = 0.2;
-    std::uint64_t seed = 42;
+    bool freeze = false;
+    std::int64_t image_size = 224;
+    double weight_decay = 0.01, eval_share = 0.2;
 };
 
-void train_model(const Args& args) {
-    Accelerator accelerator({.mixed_precision = args.mixed_precision, .cpu = args.cpu});
+int train_model(Args args) {
+    if (args.lr <= 0) args.lr = 1e-3;
+    Accelerator accelerator({.mixed_precision = args.mixed_precision,
+                             .cpu = args.cpu,
+                             .gradient_accumulation_steps = args.gradient_accumulation_steps});
     set_seed(args.seed);
 
     const tf::Normalize normalize({0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f});
@@ -39,10 +37,8 @@ void train_model(const Args& args) {
     if (train_set->size() == 0 || eval_set->size() == 0)
         throw ValueError(
             fmt::format("{} images in {} are too few to split", images.size(), args.data_dir));
-    data::DataLoader train_loader(train_set, {.batch_size = args.batch_size,
-                                              .shuffle = true,
-                                              .seed = args.seed,
-                                              .workers = args.workers});
+    auto train_loader =
+        examples::train_loader({train_set, eval_set}, args.batch_size, args.seed, args.workers);
     data::DataLoader eval_loader(eval_set,
                                  {.batch_size = args.batch_size, .workers = args.workers});
 
@@ -61,8 +57,10 @@ void train_model(const Args& args) {
                                   train_set->size(), classes, eval_set->size()));
 
     optim::AdamW optimizer(model->parameters(), {.lr = args.lr, .weight_decay = args.weight_decay});
-    optim::OneCycleLR schedule(
-        optimizer, {.max_lr = args.lr, .total_steps = args.epochs * train_loader.size()});
+    const std::int64_t windows = (train_loader.size() + args.gradient_accumulation_steps - 1) /
+                                 args.gradient_accumulation_steps;
+    optim::OneCycleLR schedule(optimizer,
+                               {.max_lr = args.lr, .total_steps = args.epochs * windows});
     accelerator.prepare(*model, optimizer, train_loader, eval_loader, schedule);
 
     const fs::path output = args.output_dir;
@@ -78,13 +76,16 @@ void train_model(const Args& args) {
              {"classes", nlohmann::json(images.classes())
                              .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}});
     };
-    train::ProgressBar bar({.epochs = args.epochs, .images_per_epoch = train_set->size()});
+    train::ProgressBar bar({.epochs = args.epochs,
+                            .images_per_epoch = train_set->size(),
+                            .quiet = !accelerator.is_main_process()});
     double best = -1;
     for (int epoch = 1; epoch <= args.epochs; ++epoch) {
         model->train();
         bar.begin_epoch();
         train::Mean mean_loss;
         for (const auto& batch : train_loader) {
+            const auto window = accelerator.accumulate();
             Tensor loss;
             {
                 const auto autocast = accelerator.autocast();
@@ -115,31 +116,29 @@ void train_model(const Args& args) {
     }
     accelerator.print(fmt::format("best accuracy {:.4f}; the model is in {}", best,
                                   (output / "model.safetensors").string()));
+    return accelerator.exit_code();  // of a signal that ended the run early
 }
 
 int main(int argc, char** argv) {
     Args args;
+    args.epochs = 5;
+    args.batch_size = 32;
     CLI::App app("Trains or fine-tunes a model on a folder of images, a folder for each class.");
-    app.option_defaults()->always_capture_default();
+    examples::add_training_flags(app, args, "1e-3");
     app.add_option("--data_dir", args.data_dir, "folder with a folder of images for each class")
         ->required();
     app.add_option("--model", args.model, "see `pippin models`");
+    app.add_option("--image_size", args.image_size)->check(examples::positive);
     app.add_option("--weights", args.weights, "pretrained weights: safetensors, .pt or .pth");
     app.add_flag("--freeze", args.freeze, "train only what the weights do not have");
     app.add_option("--output_dir", args.output_dir, "where the results go");
-    app.add_option("--mixed_precision", args.mixed_precision, "no (float32), bf16 or fp16")
-        ->envname("PIPPIN_MIXED_PRECISION")
-        ->check(CLI::IsMember({"no", "bf16", "fp16"}));
-    app.add_flag("--cpu", args.cpu, "train on the processor");
-    app.add_option("--epochs", args.epochs)->check(examples::positive);
-    app.add_option("--batch_size", args.batch_size)->check(examples::positive);
-    app.add_option("--image_size", args.image_size)->check(examples::positive);
-    app.add_option("--lr", args.lr, "highest learning rate of the one-cycle schedule");
     app.add_option("--weight_decay", args.weight_decay)->check(CLI::NonNegativeNumber);
     app.add_option("--eval_share", args.eval_share, "share of the images that measure")
         ->check(CLI::Range(0.01, 0.9));
-    app.add_option("--seed", args.seed);
-    app.add_option("--workers", args.workers, "threads that make batches ahead");
+    app.footer(
+        "Examples:\n  pippin launch finetune_image_folder --data_dir pets --image_size 128\n  "
+        "pippin launch finetune_image_folder --data_dir pets --model resnet50 --weights "
+        "resnet50.pth --freeze");
     examples::parse(app, argc, argv);
-    return examples::run([&] { train_model(args); });
+    return examples::run([&] { return train_model(args); });
 }

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "pippin/command_line.h"
 #include "pippin/device.h"
 #include "pippin/error.h"
 
@@ -32,8 +33,22 @@ inline void parse(CLI::App& app, int argc, char** argv) {
     }
     try {
         app.parse(args);
+    } catch (const CLI::ExtrasError&) {
+        std::vector<std::string> flags;
+        for (const CLI::Option* option : app.get_options())
+            for (const std::string& name : option->get_lnames())
+                flags.push_back("--" + name);
+        const std::vector<std::string> rest = app.remaining();
+        const std::string word = rest.front().substr(0, rest.front().find('='));
+        std::fprintf(stderr, "%s: %s \"%s\"%s (see %s --help)\n", app.get_name().c_str(),
+                     word[0] == '-' ? "there is no flag" : "did not expect", word.c_str(),
+                     pippin::suggestion(word, flags).c_str(), app.get_name().c_str());
+        std::exit(2);
     } catch (const CLI::ParseError& e) {
-        std::exit(app.exit(e) == 0 ? 0 : 2);
+        if (e.get_exit_code() == 0) std::exit(app.exit(e));  // --help
+        std::fprintf(stderr, "%s: %s (see %s --help)\n", app.get_name().c_str(),
+                     pippin::plain_fault(e.what()).c_str(), app.get_name().c_str());
+        std::exit(2);
     }
 }
 

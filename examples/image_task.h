@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "flags.h"
 #include "pippin/accelerator.h"
 #include "pippin/data.h"
 #include "pippin/models.h"
@@ -42,6 +43,32 @@ inline ImageTask load_images(const std::string& folder, std::int64_t size, std::
         throw pippin::ValueError(
             fmt::format("{} images in {} are too few to split", images.size(), folder));
     return task;
+}
+
+/// Shuffled batches of the training images. A last batch of one image is left out: small networks
+/// end in one value a channel then, which batch norm cannot normalize.
+inline pippin::data::DataLoader train_loader(const ImageTask& task, std::int64_t batch_size,
+                                             std::uint64_t seed, int workers) {
+    return pippin::data::DataLoader(
+        task.train, {.batch_size = batch_size,
+                     .shuffle = true,
+                     .seed = seed,
+                     .workers = workers,
+                     .drop_last = batch_size > 1 && task.train->size() > batch_size &&
+                                  task.train->size() % batch_size == 1});
+}
+
+/// A new classifier alone bears a higher rate than a whole network that starts from nothing.
+inline double default_lr(const std::string& weights) { return weights.empty() ? 2e-3 : 3e-2; }
+inline constexpr const char* kDefaultLr = "3e-2 with --weights, 2e-3 without";
+
+inline void add_image_flags(CLI::App& app, std::string& data_dir, std::int64_t& image_size,
+                            std::string& model, std::string& weights) {
+    app.add_option("--data_dir", data_dir, "folder of images")->required();
+    app.add_option("--image_size", image_size)->check(positive);
+    app.add_option("--model", model, "see `pippin models`");
+    app.add_option("--weights", weights,
+                   "pretrained weights (safetensors or .pth): only the last layer is trained");
 }
 
 /// A model for that many classes. With weights, all but its last layer is loaded and frozen.

@@ -80,6 +80,9 @@ int main(int argc, char** argv) {
     app.add_option("--top", args.top, "how many classes to name")->check(examples::positive);
     app.add_flag("--cpu", args.cpu, "run on the processor");
     app.add_option("images", args.images, "image files")->required();
+    app.footer(
+        "Examples:\n  pippin launch inference --weights runs/finetuned/model.safetensors "
+        "pets/cat/1.jpg --top 1");
     examples::parse(app, argc, argv);
     return examples::run([&] { classify(args); });
 }

@@ -137,6 +137,8 @@ int main(int argc, char** argv) {
     app.add_option("--seed", args.seed);
     app.add_option("--workers", args.workers, "threads that make batches ahead");
     app.add_option("--device", args.device, "cpu or gpu; the best one found unless given");
+    app.footer(
+        "Examples:\n  pippin launch mnist\n  pippin launch --cpu mnist --epochs 1 --out runs/a");
     examples::parse(app, argc, argv);
     return examples::run([&] { train_lenet(args); });
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "pippin/bert.h"
+#include "pippin/command_line.h"
 #include "pippin/models.h"
 
 namespace pippin::models {
@@ -82,13 +83,15 @@ const Registry& registry() {
 
 std::size_t position(const char* function, std::string_view name) {
     const auto& infos = registry().infos;
-    std::string known;
+    std::vector<std::string> known;
     for (std::size_t i = 0; i < infos.size(); ++i) {
         if (infos[i].name == name) return i;
-        known += (known.empty() ? "" : ", ") + infos[i].name;
+        known.push_back(infos[i].name);
     }
-    throw ValueError(
-        fmt::format("models::{}: there is no model \"{}\"; there are {}", function, name, known));
+    // One name helps more than forty; all of them where none is near.
+    std::string hint = suggestion(std::string(name), known);
+    if (hint.empty()) hint = fmt::format("; there are {}", fmt::join(known, ", "));
+    throw ValueError(fmt::format("models::{}: there is no model \"{}\"{}", function, name, hint));
 }
 
 }  // namespace

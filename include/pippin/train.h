@@ -16,7 +16,7 @@
 namespace pippin::train {
 
 /// One line that is redrawn up to ten times a second on a terminal, and about ten plain lines an
-/// epoch elsewhere: epoch, share done, loss, images/s, time left.
+/// epoch elsewhere: epoch, share done, loss, images/s, most memory that tensors took, time left.
 class ProgressBar {
   public:
     struct Options {
@@ -25,6 +25,8 @@ class ProgressBar {
         std::FILE* out = stdout;
         std::optional<bool> terminal = std::nullopt;  ///< unset: whether `out` is one
         int lines_per_epoch = 10;                     ///< when it is none
+        std::string unit = "images";                  ///< what is counted
+        bool quiet = false;                           ///< draw nothing, as all processes but one
     };
     explicit ProgressBar(Options o);
 
@@ -112,12 +114,14 @@ struct Series {
     std::vector<std::pair<double, double>>
         points;          ///< x rising; values that are not finite leave a gap
     bool marks = false;  ///< a dot at each point
+    bool dashed = false;
+    int colour = -1;  ///< series with one number share a colour; negative: the next one
 };
 struct Panel {
     std::string title, x_label, y_label;
     std::vector<Series> series;
 };
-/// Line charts side by side, with axes, grid and legends, as one SVG file.
+/// Line charts, up to three in a row, with axes, grid and legends, as one SVG file.
 void write_curves_svg(const std::filesystem::path& path, const std::string& title,
                       const std::vector<Panel>& panels);
 

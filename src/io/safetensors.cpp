@@ -67,6 +67,7 @@ Tensor SafeTensors::tensor(const std::string& name, Device device) const {
         if (__builtin_mul_overflow(product, extent, &product))
             throw_file_error(path(), fmt::format("tensor {} has a shape that overflows: [{}]",
                                                  in_quotes(name), fmt::join(entry.shape, ", ")));
+    file_->map.check_size(path());
     const auto bytes = file_->map.bytes().subspan(entry.offset, entry.bytes);
     // Any other byte in a bool would be undefined behaviour wherever it is read.
     if (*dtype == DType::Bool &&

@@ -66,9 +66,19 @@ int cores_allowed() {
 }
 
 int initial_threads() {
-    if (const char* text = std::getenv("OMP_NUM_THREADS"))
-        if (const int n = std::atoi(text); n > 0) return n;
-    return cores_allowed();
+    const int cores = cores_allowed();
+    const char* text = std::getenv("OMP_NUM_THREADS");
+    if (!text || !*text) return cores;
+    // A list has a number for each level of nesting, as in "4,2"; the first is ours. More than a
+    // few threads a core only wait for each other, and a slip of the hand would use up the machine.
+    char* end = nullptr;
+    const long n = std::strtol(text, &end, 10);
+    if (end != text && (*end == 0 || *end == ',') && n > 0 && n <= std::max(64, 4 * cores))
+        return static_cast<int>(n);
+    fmt::print(stderr,
+               "pippin: OMP_NUM_THREADS={} is no sensible number of threads here; using {}\n", text,
+               cores);
+    return cores;
 }
 
 }  // namespace

@@ -1,12 +1,11 @@
-// Line charts as SVG.
+// Line charts.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "io/atomic_file.h"
-#include "pippin/train.h"
+#include "train/chart.h"
 
 namespace pippin::train {
 namespace {
@@ -15,23 +14,11 @@ namespace {
 constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73",
                                     "#cc79a7", "#e69f00", "#56b4e9"};
 constexpr double kPanelWidth = 480, kPanelHeight = 360, kHead = 56;
-constexpr double kLeft = 64, kRight = 20, kTop = 34, kBottom = 50;  // around a panel's plot
+constexpr double kLeft = 72, kRight = 20, kTop = 34, kBottom = 50;  // around a panel's plot
+constexpr std::size_t kPerRow = 3;
 
-std::string escaped(const std::string& text) {
-    std::string out;
-    for (const char c : text) {
-        if (c == '&')
-            out += "&amp;";
-        else if (c == '<')
-            out += "&lt;";
-        else if (c == '>')
-            out += "&gt;";
-        else if (c == '"')
-            out += "&quot;";
-        else if (static_cast<unsigned char>(c) >= 0x20 || c == '\t')
-            out += c;  // XML has no way to write the other control characters
-    }
-    return out;
+std::size_t panels_in_row(std::size_t panels) {
+    return panels == 4 ? 2 : std::clamp<std::size_t>(panels, 1, kPerRow);
 }
 
 // A range of an axis that starts and ends at round numbers, with a tick every `step`.
@@ -65,10 +52,40 @@ bool finite(const std::pair<double, double>& p) {
     return std::isfinite(p.first) && std::isfinite(p.second);
 }
 
-class PanelWriter {
+// Characters, not bytes.
+std::size_t length(const std::string& utf8) {
+    return static_cast<std::size_t>(
+        std::count_if(utf8.begin(), utf8.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+// Of many points on one pixel column: the first, the lowest, the highest and the last, which give
+// the same picture.
+std::vector<Point> thinned(const std::vector<Point>& points) {
+    if (points.size() < 4 * static_cast<std::size_t>(kPanelWidth)) return points;
+    std::vector<Point> out;
+    for (std::size_t i = 0; i < points.size();) {
+        std::size_t end = i, low = i, high = i;
+        for (; end < points.size() && std::floor(points[end].x) == std::floor(points[i].x); ++end) {
+            if (points[end].y < points[low].y) low = end;
+            if (points[end].y > points[high].y) high = end;
+        }
+        std::vector<std::size_t> kept{i, low, high, end - 1};
+        std::sort(kept.begin(), kept.end());
+        kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
+        for (const std::size_t k : kept)
+            out.push_back(points[k]);
+        i = end;
+    }
+    return out;
+}
+
+class PanelPainter {
   public:
-    PanelWriter(const Panel& panel, double x, double y)
-        : panel_(panel),
+    using Anchor = TextStyle::Anchor;
+
+    PanelPainter(Canvas& canvas, const Panel& panel, double x, double y)
+        : canvas_(canvas),
+          panel_(panel),
           left_(x + kLeft),
           top_(y + kTop),
           width_(kPanelWidth - kLeft - kRight),
@@ -85,75 +102,56 @@ class PanelWriter {
         y_ = Axis::around(y0, y1);
     }
 
-    std::string str() {
-        text(left_ + width_ / 2, top_ - 14, "middle", panel_.title,
-             "font-size=\"15\" font-weight=\"600\"");
+    void paint() {
+        canvas_.text(left_ + width_ / 2, top_ - 14, panel_.title,
+                     {.anchor = Anchor::Middle, .size = 15, .bold = true});
         axes();
         for (std::size_t i = 0; i < panel_.series.size(); ++i)
-            line(panel_.series[i], colour(i));
+            curve(panel_.series[i], colour(i));
         legend();
-        return out_;
     }
 
   private:
-    static const char* colour(std::size_t i) { return kColours[i % std::size(kColours)]; }
-    double px(double v) const { return left_ + x_.part(v) * width_; }
-    double py(double v) const { return top_ + (1 - y_.part(v)) * height_; }
-
-    void text(double x, double y, const char* anchor, const std::string& what,
-              const std::string& more = "") {
-        out_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" {}>{}</text>\n", x,
-                            y, anchor, more, escaped(what));
+    const char* colour(std::size_t i) const {
+        const int chosen = panel_.series[i].colour;
+        return kColours[(chosen < 0 ? i : static_cast<std::size_t>(chosen)) % std::size(kColours)];
     }
-
-    void stroke(double xa, double ya, double xb, double yb, const char* colour) {
-        out_ += fmt::format(
-            "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
-            "stroke-width=\"1\"/>\n",
-            xa, ya, xb, yb, colour);
+    Point at(double x, double y) const {
+        return {left_ + x_.part(x) * width_, top_ + (1 - y_.part(y)) * height_};
     }
 
     void axes() {
+        const double right = left_ + width_, low = top_ + height_;
         for (int i = 0; i < x_.ticks(); ++i) {
-            const double at = px(x_.low + x_.step * i);
-            stroke(at, top_, at, top_ + height_, "#e6e6e6");
-            text(at, top_ + height_ + 18, "middle", x_.label(i));
+            const double x = at(x_.low + x_.step * i, 0).x;
+            canvas_.line({x, top_}, {x, low}, "#e6e6e6");
+            canvas_.text(x, low + 18, x_.label(i), {.anchor = Anchor::Middle});
         }
         for (int i = 0; i < y_.ticks(); ++i) {
-            const double at = py(y_.low + y_.step * i);
-            stroke(left_, at, left_ + width_, at, "#e6e6e6");
-            text(left_ - 8, at + 4, "end", y_.label(i));
+            const double y = at(0, y_.low + y_.step * i).y;
+            canvas_.line({left_, y}, {right, y}, "#e6e6e6");
+            canvas_.text(left_ - 8, y + 4, y_.label(i), {.anchor = Anchor::End});
         }
-        stroke(left_, top_ + height_, left_ + width_, top_ + height_, "#444444");
-        stroke(left_, top_, left_, top_ + height_, "#444444");
-        text(left_ + width_ / 2, top_ + height_ + 40, "middle", panel_.x_label);
-        const double x = left_ - 48, y = top_ + height_ / 2;
-        text(x, y, "middle", panel_.y_label,
-             fmt::format("transform=\"rotate(-90 {:.1f} {:.1f})\"", x, y));
+        canvas_.line({left_, low}, {right, low}, "#444444");
+        canvas_.line({left_, top_}, {left_, low}, "#444444");
+        canvas_.text(left_ + width_ / 2, low + 40, panel_.x_label, {.anchor = Anchor::Middle});
+        canvas_.text(left_ - 54, top_ + height_ / 2, panel_.y_label,
+                     {.anchor = Anchor::Middle, .upward = true});
     }
 
-    void line(const Series& s, const char* c) {
-        std::string points;
-        int run = 0;
+    void curve(const Series& s, const char* c) {
+        std::vector<Point> run;
         const auto finish = [&] {
-            if (run > 1)
-                out_ += fmt::format(
-                    "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\" "
-                    "stroke-linejoin=\"round\"/>\n",
-                    points, c);
-            points.clear();
-            run = 0;
+            if (run.size() > 1) canvas_.curve(thinned(run), c, s.dashed);
+            run.clear();
         };
         for (const auto& p : s.points) {
             if (!finite(p)) {
                 finish();
                 continue;
             }
-            points += fmt::format("{}{:.1f},{:.1f}", run ? " " : "", px(p.first), py(p.second));
-            ++run;
-            if (s.marks || s.points.size() == 1)
-                out_ += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"/>\n",
-                                    px(p.first), py(p.second), c);
+            run.push_back(at(p.first, p.second));
+            if (s.marks || s.points.size() == 1) canvas_.dot(run.back(), 4, c);
         }
         finish();
     }
@@ -165,9 +163,8 @@ class PanelWriter {
             for (const auto& p : s.points)
                 if (finite(p)) {
                     ++all;
-                    const double at_x = px(p.first), at_y = py(p.second);
-                    hidden +=
-                        at_x >= x - 6 && at_x <= x + w + 6 && at_y >= y - 6 && at_y <= y + h + 6;
+                    const Point q = at(p.first, p.second);
+                    hidden += q.x >= x - 6 && q.x <= x + w + 6 && q.y >= y - 6 && q.y <= y + h + 6;
                 }
         return all ? static_cast<double>(hidden) / static_cast<double>(all) : 0;
     }
@@ -175,58 +172,58 @@ class PanelWriter {
     void legend() {
         std::size_t longest = 0;
         for (const Series& s : panel_.series)
-            longest = std::max(longest, s.name.size());
+            longest = std::max(longest, length(s.name));
         if (longest == 0) return;
         const double w = 44 + 7.2 * static_cast<double>(longest), gap = 8;
         const double h = 10 + 18 * static_cast<double>(panel_.series.size());
         const double right = left_ + width_ - w - gap, low = top_ + height_ - h - gap;
         // In the corner where it hides least.
-        double best_x = right, best_y = top_ + gap, best = covered(right, top_ + gap, w, h);
-        const std::pair<double, double> corners[] = {
-            {right, low}, {left_ + gap, top_ + gap}, {left_ + gap, low}};
-        for (const auto& [x, y] : corners)
-            if (const double c = covered(x, y, w, h); c < best) best = c, best_x = x, best_y = y;
-        out_ += fmt::format(
-            "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"4\" "
-            "fill=\"#ffffff\" fill-opacity=\"0.9\" stroke=\"#cccccc\"/>\n",
-            best_x, best_y, w, h);
+        Point best{right, top_ + gap};
+        double least = covered(best.x, best.y, w, h);
+        for (const Point p : {Point{right, low}, {left_ + gap, top_ + gap}, {left_ + gap, low}})
+            if (const double c = covered(p.x, p.y, w, h); c < least) least = c, best = p;
+        canvas_.box(best.x, best.y, w, h);
         for (std::size_t i = 0; i < panel_.series.size(); ++i) {
-            const double y = best_y + 14 + 18 * static_cast<double>(i);
-            out_ += fmt::format(
-                "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
-                "stroke-width=\"3\"/>\n",
-                best_x + 8, y, best_x + 30, y, colour(i));
-            text(best_x + 36, y + 4, "start", panel_.series[i].name);
+            const double y = best.y + 14 + 18 * static_cast<double>(i);
+            const Series& s = panel_.series[i];
+            if (s.dashed)
+                canvas_.curve({{best.x + 8, y}, {best.x + 30, y}}, colour(i), true);
+            else
+                canvas_.line({best.x + 8, y}, {best.x + 30, y}, colour(i), 3);
+            canvas_.text(best.x + 36, y + 4, s.name);
         }
     }
 
+    Canvas& canvas_;
     const Panel& panel_;
     double left_, top_, width_, height_;
     Axis x_, y_;
-    std::string out_;
 };
 
 }  // namespace
 
+Extent curves_extent(std::size_t panels) {
+    const std::size_t wide = panels_in_row(panels), rows = std::max<std::size_t>(1, panels);
+    return {kPanelWidth * static_cast<double>(wide),
+            kHead + kPanelHeight * static_cast<double>((rows + wide - 1) / wide)};
+}
+
+void draw_curves(Canvas& canvas, const std::string& title, const std::vector<Panel>& panels) {
+    canvas.text(curves_extent(panels.size()).width / 2, 34, title,
+                {.anchor = TextStyle::Anchor::Middle, .size = 19, .bold = true});
+    const std::size_t wide = panels_in_row(panels.size());
+    for (std::size_t i = 0; i < panels.size(); ++i)
+        PanelPainter(canvas, panels[i], kPanelWidth * static_cast<double>(i % wide),
+                     kHead + kPanelHeight * static_cast<double>(i / wide))
+            .paint();
+}
+
 void write_curves_svg(const std::filesystem::path& path, const std::string& title,
                       const std::vector<Panel>& panels) {
-    const double width = kPanelWidth * static_cast<double>(std::max<std::size_t>(1, panels.size()));
-    const double height = kHead + kPanelHeight;
-    std::string svg = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
-        "viewBox=\"0 0 {0:.0f} "
-        "{1:.0f}\" font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\" font-size=\"12\" "
-        "fill=\"#222222\">\n"
-        "<title>{2}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
-        "<text x=\"{3:.1f}\" y=\"34\" text-anchor=\"middle\" font-size=\"19\" "
-        "font-weight=\"600\">{2}</text>\n",
-        width, height, escaped(title), width / 2);
-    for (std::size_t i = 0; i < panels.size(); ++i)
-        svg += PanelWriter(panels[i], kPanelWidth * static_cast<double>(i), kHead).str();
-    svg += "</svg>\n";
-    io::AtomicFile file(path);
-    file.write(svg.data(), svg.size());
-    file.commit();
+    const Extent extent = curves_extent(panels.size());
+    SvgCanvas canvas(extent.width, extent.height, title);
+    draw_curves(canvas, title, panels);
+    write_text(path, canvas.str());
 }
 
 }  // namespace pippin::train

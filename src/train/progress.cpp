@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pippin/stats.h"
 #include "pippin/train.h"
 #include "train/terminal.h"
 
@@ -21,6 +22,11 @@ std::string duration(double seconds) {
 std::string rate(double images_per_s) {
     return images_per_s >= 100 ? fmt::format("{:.0f}", images_per_s)
                                : fmt::format("{:.1f}", images_per_s);
+}
+
+std::string memory(std::int64_t bytes) {
+    const double mib = static_cast<double>(bytes) / (1 << 20);
+    return mib < 1024 ? fmt::format("{:.0f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
 }
 
 std::string bar(double share, int cells) {
@@ -62,8 +68,9 @@ double ProgressBar::images_per_s() const {
 void ProgressBar::update(std::int64_t images, const std::function<double()>& loss) {
     if (!running_) begin_epoch();
     done_ += images;
-    bool due;
-    if (terminal_) {
+    bool due = false;
+    if (o_.quiet) {
+    } else if (terminal_) {
         due = Clock::now() - drawn_ >= kRedraw;
     } else {
         // The line that says 100% is end_epoch's.
@@ -98,7 +105,7 @@ void ProgressBar::end_epoch(const std::string& note, std::optional<double> loss)
 }
 
 void ProgressBar::draw(bool last, const std::string& note) {
-    if (!terminal_ && o_.lines_per_epoch == 0) return;
+    if (o_.quiet || (!terminal_ && o_.lines_per_epoch == 0)) return;
     drawn_ = Clock::now();
     lines_drawn_ = done_ * o_.lines_per_epoch / o_.images_per_epoch;
     const double share =
@@ -108,8 +115,8 @@ void ProgressBar::draw(bool last, const std::string& note) {
                         static_cast<double>(done_before_ + done_);
 
     const std::string head = fmt::format("epoch {}/{} ", epoch_, o_.epochs);
-    std::string tail = fmt::format(" {:3.0f}%  loss {:.4f}  {} images/s", std::floor(share * 100),
-                                   loss_, rate(speed));
+    std::string tail = fmt::format(" {:3.0f}%  loss {:.4f}  {} {}/s  {}", std::floor(share * 100),
+                                   loss_, rate(speed), o_.unit, memory(stats().bytes_peak));
     if (!last)
         tail += fmt::format("  {} left", duration(speed > 0 ? left / speed : 0));
     else
@@ -119,7 +126,11 @@ void ProgressBar::draw(bool last, const std::string& note) {
     if (!terminal_) {
         fmt::print(o_.out, "{}{}\n", head, tail);
     } else {
-        const int room = terminal_width(o_.out) - 1 - static_cast<int>(head.size() + tail.size());
+        const int width = std::max(terminal_width(o_.out), 20) - 1;
+        // A line that wraps could not be redrawn; at the end it may.
+        if (const auto most = static_cast<std::size_t>(width) - head.size(); !last)
+            tail = tail.substr(0, most);
+        const int room = width - static_cast<int>(head.size() + tail.size());
         // \033[K clears what a longer line left behind.
         fmt::print(o_.out, "\r{}{}{}\033[K{}", head,
                    room >= 5 ? bar(share, std::min(room, 30)) : "", tail, last ? "\n" : "");

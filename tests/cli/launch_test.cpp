@@ -96,11 +96,24 @@ TEST_F(Cli, SignalsReachTheProgram) {
 }
 
 TEST_F(Cli, EnvNamesTheMachine) {
-    const Outcome o = shell("PIPPIN_DEVICE=cpu " + kPippin.string() + " env");
+    const std::string command =
+        "PIPPIN_DEVICE=cpu XDG_CONFIG_HOME=" + folder.path.string() + " " + kPippin.string();
+    Outcome o = shell(command + " env");
     EXPECT_EQ(o.code, 0) << o.output;
-    for (const char* word : {"- Pippin: ", "- system: ", "- compiler: ", "- processor: ",
-                             "- threads: ", "- default device: cpu", "- PIPPIN_DEVICE=cpu"})
-        EXPECT_TRUE(o.has(word)) << word << "\n" << o.output;
+    for (const char* word :
+         {"- Pippin: ", "- build: ", "oneDNN ", "- system: ", "- processor: ",
+          "- instruction sets: ", "- threads: ", "- memory: ", "- default device: cpu",
+          "- PIPPIN_DEVICE=cpu", "- config file: none (", "gpu:0: "})
+        EXPECT_TRUE(o.has(word) || (std::string(word) == "gpu:0: " && o.has("- GPU: none: ")))
+            << word << "\n"
+            << o.output;
+    EXPECT_FALSE(o.has("GiB, 0.0 GiB of it free")) << o.output;
+    ASSERT_EQ(shell(command + " config default --mixed_precision bf16").code, 0);
+    o = shell(command + " env");
+    EXPECT_TRUE(o.has("default_config.yaml\n")) << o.output;
+    EXPECT_TRUE(o.has("    mixed_precision: bf16\n")) << o.output;
+    std::ofstream(folder.path / "pippin/default_config.yaml") << "mixed_presicion: bf16\n";
+    EXPECT_TRUE(shell(command + " env").has("did you mean mixed_precision?"));
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ TEST(ModelsCommand, PrintsATableOfThoseAskedFor) {
     EXPECT_FALSE(out.has("alexnet")) << out.output;
     const test::Outcome unknown = test::shell(kPippin.string() + " models resnet19");
     EXPECT_EQ(unknown.code, 1);
-    EXPECT_TRUE(unknown.has("resnet19") && unknown.has("vit_b_16")) << unknown.output;
+    EXPECT_TRUE(unknown.has("resnet19") && unknown.has("did you mean resnet18?")) << unknown.output;
 }
 
 // The plan's figure against what a real step takes.

@@ -6,7 +6,7 @@
 #include <regex>
 
 #include "cli/process.h"
-#include "pippin/bert.h"
+#include "examples/tiny_data.h"
 #include "pippin/data.h"
 #include "pippin/io.h"
 #include "pippin/models.h"
@@ -17,6 +17,8 @@ namespace {
 
 using test::Outcome;
 using test::shell;
+using test::write_idx;
+using test::write_jpegs;
 namespace fs = std::filesystem;
 
 const fs::path kExamples = fs::path(PIPPIN_BUILD_DIR) / "examples";
@@ -32,30 +34,6 @@ class Examples : public testing::Test {
     }
     test::ScratchFolder folder;
 };
-
-// Images whose class is where their bright square is: a network learns that at once.
-std::uint8_t pixel(int label, int y, int x) {
-    return static_cast<std::uint8_t>(
-        y / 7 == label / 4 && x / 7 == label % 4 ? 250 : (y * 7 + x * 13) % 40);
-}
-
-void write_idx(const fs::path& images, const fs::path& labels, int n) {
-    std::ofstream pixels(images, std::ios::binary), names(labels, std::ios::binary);
-    const auto number = [](std::ofstream& out, int v) {
-        for (const int shift : {24, 16, 8, 0})
-            out.put(static_cast<char>(v >> shift & 255));
-    };
-    for (const int v : {0x803, n, 28, 28})
-        number(pixels, v);
-    for (const int v : {0x801, n})
-        number(names, v);
-    for (int i = 0; i < n; ++i) {
-        names.put(static_cast<char>(i % 10));
-        for (int y = 0; y < 28; ++y)
-            for (int x = 0; x < 28; ++x)
-                pixels.put(static_cast<char>(pixel(i % 10, y, x)));
-    }
-}
 
 TEST_F(Examples, MnistTrainsAndLeavesItsResults) {
     write_idx(folder.path / "train-images-idx3-ubyte", folder.path / "train-labels-idx1-ubyte",
@@ -115,22 +93,6 @@ TEST_F(Examples, MnistSaysWhatIsMissing) {
     o = run("mnist", "--device gpu:7");
     EXPECT_EQ(o.code, 1);
     EXPECT_TRUE(o.has("gpu:7")) << o.output;
-}
-
-// Two classes of real JPEG files: reddish and bluish ones.
-void write_jpegs(const fs::path& at, int per_class) {
-    fs::create_directories(at);
-    for (int i = 0; i < 2 * per_class; ++i) {
-        data::Image image(40, 36, 3);
-        for (std::int64_t y = 0; y < 40; ++y)
-            for (std::int64_t x = 0; x < 36; ++x)
-                for (std::int64_t c = 0; c < 3; ++c)
-                    image.at(y, x, c) = static_cast<std::uint8_t>(
-                        (c == (i % 2 ? 0 : 2) ? 180 : 20) + (i * 7 + x + y) % 50);
-        data::write_jpeg(
-            at / ((i % 2 ? "British_Shorthair_" : "beagle_") + std::to_string(i / 2) + ".jpg"),
-            image);
-    }
 }
 
 TEST_F(Examples, CvExampleLearnsFromJpegs) {
@@ -219,7 +181,7 @@ TEST_F(Examples, CompleteCvExampleResumes) {
         run("complete_cv_example",
             common + "--resume_from_checkpoint " + at("out/step_2") + " --output_dir " + at("b"));
     ASSERT_EQ(rest.code, 0) << rest.output;
-    EXPECT_TRUE(rest.has("resumed from")) << rest.output;
+    EXPECT_TRUE(rest.has("Resumed from checkpoint: ")) << rest.output;
     EXPECT_EQ(rest.lines().back(), whole.lines().back());
     EXPECT_TRUE(rest.has("epoch 0: ")) << "step 2 lies within the first epoch";
     const Outcome wrong = run("complete_cv_example", common + "--checkpointing_steps often");
@@ -289,33 +251,8 @@ TEST_F(Examples, FinetunedModelClassifiesImages) {
 // A BERT of one small layer, from scratch: words tell the classes apart.
 TEST_F(Examples, NlpExampleLearnsFromFortunes) {
     const fs::path bert = folder.path / "bert", texts = folder.path / "texts";
-    fs::create_directories(bert);
-    fs::create_directories(texts);
-    const std::vector<std::string> words{"cat", "purr", "mouse", "dog", "bark", "bone"};
-    std::ofstream vocabulary(bert / "vocab.txt");
-    for (const char* special : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"})
-        vocabulary << special << "\n";
-    for (const std::string& word : words)
-        vocabulary << word << "\n";
-    vocabulary.close();
-    models::BertConfig c;
-    c.vocab_size = 11, c.hidden_size = 32, c.layers = 1, c.heads = 2, c.intermediate_size = 64;
-    c.max_positions = 64;
-    std::ofstream(bert / "config.json")
-        << R"({"model_type": "bert", "vocab_size": 11, "hidden_size": 32, "num_hidden_layers": 1,
-               "num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 64,
-               "type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12,
-               "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1})";
-    manual_seed(1);
-    io::save_safetensors(bert / "model.safetensors", models::BertModel(c).state_dict());
-    for (int k = 0; k < 2; ++k) {
-        std::ofstream file(texts / (k ? "dogs" : "cats"));
-        for (int i = 0; i < 60; ++i) {
-            for (int w = 0; w <= i % 5; ++w)
-                file << words[static_cast<std::size_t>(3 * k + (i + w) % 3)] << " ";
-            file << "\n%\n";
-        }
-    }
+    test::write_tiny_bert(bert);
+    test::write_texts(texts, 60);
     Outcome o = run("nlp_example", "--cpu --model_dir " + bert.string() + " --data_dir " +
                                        texts.string() + " --epochs 4 --lr 5e-3 --output_dir " +
                                        (folder.path / "out").string());
@@ -332,6 +269,75 @@ TEST_F(Examples, NlpExampleLearnsFromFortunes) {
     EXPECT_TRUE(o.has("config.json") || o.has("vocab.txt")) << o.output;
 }
 
+// Stopped after a step of its first epoch and resumed: the same scores as the whole run.
+TEST_F(Examples, CompleteNlpExampleResumes) {
+    test::write_tiny_bert(folder.path / "bert");
+    test::write_texts(folder.path / "texts", 40);
+    const auto at = [&](const char* name) { return (folder.path / name).string(); };
+    const std::string common = "--cpu --model_dir " + at("bert") + " --data_dir " + at("texts") +
+                               " --epochs 2 --lr 3e-3 --max_length 32 "
+                               "--gradient_accumulation_steps 2 ";
+    const Outcome whole =
+        run("complete_nlp_example", common + "--checkpointing_steps 1 --output_dir " + at("out") +
+                                        " --with_tracking --project_dir " + at("logs"));
+    ASSERT_EQ(whole.code, 0) << whole.output;
+    EXPECT_TRUE(std::regex_match(
+        whole.lines().back(),
+        std::regex(R"(epoch 1: \{'accuracy': [01]\.[0-9]{4}, 'f1': [01]\.[0-9]{4}\})")))
+        << whole.output;
+    std::ifstream csv(folder.path / "logs/complete_nlp_example/metrics.csv");
+    std::string columns;
+    std::getline(csv, columns);
+    EXPECT_EQ(columns, "step,accuracy,epoch,f1,train_loss");
+    const Outcome rest =
+        run("complete_nlp_example",
+            common + "--resume_from_checkpoint " + at("out/step_1") + " --output_dir " + at("b"));
+    ASSERT_EQ(rest.code, 0) << rest.output;
+    EXPECT_TRUE(rest.has("(epoch 0, batch 2)")) << rest.output;
+    EXPECT_EQ(rest.lines().back(), whole.lines().back());
+}
+
+// One image is left over: batch norm over one value a channel would be an error.
+TEST_F(Examples, ALastBatchOfOneImageIsLeftOut) {
+    write_jpegs(folder.path / "images", 11);  // 18 of 22 train
+    const Outcome o = run("cv_example",
+                          "--cpu --epochs 1 --model resnet18 --image_size 32 --batch_size 17 "
+                          "--data_dir " +
+                              (folder.path / "images").string());
+    EXPECT_EQ(o.code, 0) << o.output;
+    EXPECT_TRUE(o.has("18 images of 2 classes")) << o.output;
+}
+
+// What a person at a terminal sees.
+TEST_F(Examples, ATerminalShowsLossRateMemoryAndTimeLeft) {
+    if (shell("command -v script").code != 0) GTEST_SKIP() << "there is no script(1)";
+    write_jpegs(folder.path / "images", 20);
+    const Outcome o = shell("script -qec 'stty cols 100; " + (kExamples / "cv_example").string() +
+                            " --cpu --epochs 2 --model resnet18 --image_size 32 --batch_size 8 "
+                            "--data_dir " +
+                            (folder.path / "images").string() + "' /dev/null");
+    EXPECT_EQ(o.code, 0) << o.output;
+    EXPECT_TRUE(std::regex_search(
+        o.output, std::regex("\repoch 1/2 .* 25%  loss [0-9.]+  [0-9.]+ images/s  [0-9.]+ [MG]iB  "
+                             "[0-9:]+ left")))
+        << o.output;
+}
+
+TEST_F(Examples, MistakesNameTheRightFlag) {
+    for (const auto& [arguments, says] : std::vector<std::pair<std::string, std::string>>{
+             {"--data_dir x --image_sise 3",
+              "there is no flag \"--image_sise\"; did you mean "
+              "--image_size? (see cv_example --help)"},
+             {"--data_dir x --mixed_precision fb16",
+              "expected no, bf16 or fp16, got fb16; did you"},
+             {"--data_dir x --lr -1", "--lr: expected a number above 0, got -1"},
+             {"", "cv_example: --data_dir is required (see cv_example --help)"}}) {
+        const Outcome o = run("cv_example", arguments);
+        EXPECT_EQ(o.code, 2) << o.output;
+        EXPECT_TRUE(o.has(says)) << o.output;
+    }
+}
+
 TEST_F(Examples, CvExampleSaysWhatIsWrong) {
     EXPECT_EQ(run("cv_example", "").code, 2);  // --data_dir is required
     Outcome o = run("cv_example", "--data_dir " + (folder.path / "nowhere").string());
@@ -340,7 +346,7 @@ TEST_F(Examples, CvExampleSaysWhatIsWrong) {
     write_jpegs(folder.path / "images", 4);
     o = run("cv_example", "--model resnet19 --data_dir " + (folder.path / "images").string());
     EXPECT_EQ(o.code, 1);
-    EXPECT_TRUE(o.has("resnet50")) << o.output;
+    EXPECT_TRUE(o.has("did you mean resnet18?")) << o.output;
 }
 
 }  // namespace

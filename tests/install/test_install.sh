@@ -29,6 +29,12 @@ fi
 # Programs are installed with the library, and find it where it is shared.
 if [[ -x $PIPPIN_BUILD_DIR/bin/pippin ]]; then
     "$work/prefix/bin/pippin" --help >/dev/null
+    # Completion and the manual page are made by the build of everything.
+    if [[ -f $PIPPIN_BUILD_DIR/shell/pippin.man ]]; then
+        for file in bash-completion/completions/pippin zsh/site-functions/_pippin man/man1/pippin.1; do
+            [[ -s $work/prefix/share/$file ]] || { echo "share/$file was not installed"; exit 1; }
+        done
+    fi
 fi
 for example in "$PIPPIN_BUILD_DIR"/examples/*; do
     [[ -f $example && -x $example ]] || continue

@@ -115,6 +115,18 @@ TEST(SafeTensors, TheMapKeepsTheOldFileWhileItIsReplaced) {
               std::vector<float>(2000, 2));
 }
 
+// Reading behind the end of a mapped file would end the program.
+TEST(SafeTensors, AFileThatIsCutAfterItWasOpenedIsAnError) {
+    const TempFolder folder;
+    const auto path = folder / "a.safetensors";
+    io::save_safetensors(path, {{"a", ones({100'000})}, {"b", ones({3})}});
+    const io::SafeTensors file = io::load_safetensors(path);
+    EXPECT_EQ(file.tensor("b").sum().item<float>(), 3);
+    std::filesystem::resize_file(path, 5000);
+    EXPECT_ERROR(file.tensor("a"), FileError, "a.safetensors", "was cut from", "to 5000 bytes");
+    EXPECT_EQ(file.info("a").shape, (std::vector<std::int64_t>{100'000}));
+}
+
 TEST(SafeTensors, LoadedTensorsOutliveTheFile) {
     const TempFolder folder;
     Tensor x;

@@ -51,9 +51,9 @@ TEST_F(Train, PlainLinesWhereThereIsNoTerminal) {
     const std::string text = printed();
     std::istringstream in(text);
     const std::regex during(
-        R"(epoch [12]/2 +[0-9]+%  loss 0\.5000  [0-9.]+ images/s  [0-9:]+ left)");
+        R"(epoch [12]/2 +[0-9]+%  loss 0\.5000  [0-9.]+ images/s  [0-9.]+ [MG]iB  [0-9:]+ left)");
     const std::regex end(
-        R"(epoch [12]/2 +100%  loss 0\.5000  [0-9.]+ images/s  [0-9:]+(  test accuracy 0\.9000)?)");
+        R"(epoch [12]/2 +100%  loss 0\.5000  [0-9.]+ images/s  [0-9.]+ [MG]iB  [0-9:]+(  test accuracy 0\.9000)?)");
     int lines = 0, ends = 0;
     for (std::string line; std::getline(in, line); ++lines) {
         const bool last = line.find("100%") != std::string::npos;
