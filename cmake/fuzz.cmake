@@ -16,7 +16,7 @@ list(FILTER parser_sources EXCLUDE REGEX
   "/(loader|tensor_dataset|load|safetensors|sharded|torch|weights|batch)\\.cpp$")
 add_library(pippin_parsers STATIC ${parser_sources}
   "${PROJECT_SOURCE_DIR}/models/bert_config.cpp" "${PROJECT_SOURCE_DIR}/src/graph/dtype.cpp"
-  "${PROJECT_SOURCE_DIR}/cli/config_file.cpp" "${PROJECT_SOURCE_DIR}/src/text/command_line.cpp"
+  "${PROJECT_SOURCE_DIR}/cli/config_file.cpp"
   "${PROJECT_SOURCE_DIR}/src/graph/shape.cpp")
 target_include_directories(pippin_parsers PUBLIC
   "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/cli")
