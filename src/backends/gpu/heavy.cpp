@@ -2,6 +2,8 @@
 #include "backends/gpu/heavy.h"
 
 #include "graph/ops/records.h"
+#include "graph/ops/records_attention.h"
+#include "graph/ops/records_order.h"
 
 namespace pippin::gpu {
 
@@ -25,10 +27,15 @@ const Entry kEntries[] = {
     {&ops::kAvgPool2dGrad, write_pool},
     {&ops::kAdaptiveAvgPool2d, write_pool},
     {&ops::kAdaptiveAvgPool2dGrad, write_pool},
+    {&ops::kAttention, write_attention},
+    {&ops::kAttentionGrad, write_attention_grad},
     {&ops::kGather, write_index},
     {&ops::kScatterAdd, write_index},
     {&ops::kIndexSelect, write_index},
     {&ops::kIndexAdd, write_index},
+    {&ops::kArgSort, write_argsort},
+    {&ops::kCumSum, write_cumsum},
+    {&ops::kScatter, write_index},
 };
 
 }  // namespace

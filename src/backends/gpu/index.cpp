@@ -1,6 +1,6 @@
-// gather, scatter_add, index_select and index_add. Each element of the result is one thread's,
-// which adds in the order of the source; indices that are out of range are reported and not
-// followed.
+// gather, scatter, scatter_add, index_select and index_add. Each element of the result is one
+// thread's, which adds in the order of the source; indices that are out of range are reported and
+// not followed.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 #include "backends/gpu/expression.h"
 #include "backends/gpu/gemm.h"
 #include "backends/gpu/heavy.h"
-#include "graph/ops/records.h"
+#include "graph/ops/records_order.h"
 #include "pippin/error.h"
 
 namespace pippin::gpu {
@@ -97,6 +97,38 @@ class IndexWriter {
         finish(l_.op->name, body + "}\n", y.shape.numel(), {index, src, y});
     }
 
+    // y = x, then y[.., index[.., l, ..], ..] = src[.., l, ..]: the last of several for one place
+    void put() {
+        const plan::Operand &x = l_.operands[0], &index = l_.operands[1], &src = l_.operands[2],
+                            &y = l_.output;
+        const int dim = ops::dim_attr(l_.attrs);
+        const auto k = static_cast<std::size_t>(dim);
+        check_all(index, y.shape[dim]);
+        const auto at = names(y.shape);
+        finish("scatter_copy",
+               element(y.shape.numel()) + coordinates(y.shape) +
+                   store(y.dtype, "ADDRESS(3)", strided_index(y, at),
+                         load(x.dtype, "ADDRESS(1)", strided_index(x, at))) +
+                   ";\n}\n",
+               y.shape.numel(), {x, index, y});
+        // A thread has a line, so that its order decides.
+        if (src.shape[dim] > kLongest) throw Error("too many indices for one thread");
+        Shape lines = index.shape;
+        lines[dim] = std::min<std::int64_t>(lines[dim], 1);
+        auto from = at, to = at;
+        from[k] = "l", to[k] = "int(e)";
+        finish("scatter",
+               element(lines.numel()) + coordinates(lines) +
+                   fmt::format("ROLL for (int l = 0; l < {}; l++) {{\n{} e = {};\n"
+                               "if (e >= {}(0) && e < {}({}))\n{};\n}}\n}}\n",
+                               index.shape[dim], type_name(index.dtype),
+                               load(index.dtype, "ADDRESS(1)", strided_index(index, from)),
+                               type_name(index.dtype), type_name(index.dtype), y.shape[dim],
+                               store(y.dtype, "ADDRESS(3)", strided_index(y, to),
+                                     load(src.dtype, "ADDRESS(2)", strided_index(src, from)))),
+               lines.numel(), {index, src, y});
+    }
+
   private:
     static constexpr std::int64_t kLongest = 60000;
 
@@ -163,6 +195,7 @@ void write_index(Work& w, Step& s, const plan::HeavyLaunch& l, const Features&) 
     IndexWriter writer(w, s, l);
     if (l.op == &ops::kGather) return writer.gather(true);
     if (l.op == &ops::kIndexSelect) return writer.gather(false);
+    if (l.op == &ops::kScatter) return writer.put();
     writer.scatter(l.op == &ops::kScatterAdd);
 }
 
