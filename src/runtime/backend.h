@@ -30,6 +30,9 @@ enum class LaunchState : std::uint8_t { Done, Failed, Skipped };
 struct Failure {
     std::exception_ptr error;
     std::vector<LaunchState> launches;
+    /// What became of each launch, if these inputs were lost to an error of an earlier run that the
+    /// device did not know of. Empty: nothing is known to be good.
+    virtual std::vector<LaunchState> without(const std::vector<std::int32_t>&) const { return {}; }
 };
 
 /// Everything a run needs: the memory of slots' buffers and the run-time arguments.
@@ -48,6 +51,11 @@ class Completion {
     virtual ~Completion() = default;
     /// Blocks until the work has ended; throws what went wrong in it (IndexError, DeviceError).
     virtual void wait() = 0;
+    /// Once wait() has thrown: what became of each launch (Failure::launches).
+    std::vector<LaunchState> launches;
+    /// What became of each launch, if these inputs were lost to an error of an earlier run that the
+    /// device did not know of. Empty: nothing is known to be good.
+    virtual std::vector<LaunchState> without(const std::vector<std::int32_t>&) const { return {}; }
 };
 
 /// A plan made ready for one device. Run by one thread at a time.

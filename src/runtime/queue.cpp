@@ -165,9 +165,23 @@ class Queue {
                 f.completion->wait();
             } catch (...) {
                 failure.error = std::current_exception();
+                failure.launches = std::move(f.completion->launches);
             }
+            const bool own = failure.error != nullptr;
+            std::vector<std::int32_t> lost;
             for (auto& d : f.submission.waits_for)  // in order: all are done
-                if (!failure.error && d.fence->lost(d.result)) failure.error = d.fence->error();
+                if (d.fence->lost(d.result)) {
+                    lost.push_back(d.input);
+                    if (!failure.error) failure.error = d.fence->error();
+                }
+            if (!lost.empty()) {
+                const std::vector<LaunchState> without = f.completion->without(lost);
+                if (!own) failure.launches = without;
+                // What did not run here, for an error of its own, has not spread garbage either.
+                if (own && failure.launches.size() != without.size()) failure.launches.clear();
+                for (std::size_t k = 0; k < failure.launches.size(); ++k)
+                    if (failure.launches[k] == LaunchState::Done) failure.launches[k] = without[k];
+            }
             f.completion.reset();
             f.arena.reset();
             finish(std::move(f.submission), std::move(failure), lock, landing_);

@@ -343,17 +343,6 @@ void flush_pending(Variable* extra) {
     }
 }
 
-// The plan of `t` and what else is pending on its device; nothing when that is nothing.
-std::optional<plan::Plan> plan_of(const Tensor& t) {
-    GraphLock lock;
-    node_of(t);
-    std::vector<plan::Target> targets = collect(t.variable().get());
-    const Device device = t.device();
-    std::erase_if(targets, [&](const plan::Target& x) { return !(x.node->device == device); });
-    if (targets.empty()) return std::nullopt;
-    return plan::make_plan(plan::trace(std::move(targets), next_mark()));
-}
-
 }  // namespace
 
 GraphLock::GraphLock() : lock_(graph_mutex()) {}
@@ -368,14 +357,24 @@ void synchronize() {
     runtime::drain();
 }
 
+std::optional<plan::Plan> pending_plan(const Tensor& t) {
+    GraphLock lock;
+    node_of(t);
+    std::vector<plan::Target> targets = collect(t.variable().get());
+    const Device device = t.device();
+    std::erase_if(targets, [&](const plan::Target& x) { return !(x.node->device == device); });
+    if (targets.empty()) return std::nullopt;
+    return plan::make_plan(plan::trace(std::move(targets), next_mark()));
+}
+
 std::string explain(const Tensor& t) {
-    const auto p = plan_of(t);
+    const auto p = pending_plan(t);
     return p ? p->str() : "plan: nothing is pending\n";
 }
 
 PlanCost plan_cost(const Tensor& t) {
     PlanCost cost;
-    const auto p = plan_of(t);
+    const auto p = pending_plan(t);
     if (!p) return cost;
     for (const plan::Launch& l : p->launches)
         if (l.heavy) cost.heavy_flops += l.flops;

@@ -1,13 +1,20 @@
 // Submitting pending work.
 #pragma once
 
+#include <optional>
+
 #include "pippin/tensor.h"
+#include "plan/plan.h"
 #include "tensor/variable.h"
 
 namespace pippin {
 
 /// Submits every live pending tensor of this thread, and `v`.
 void flush_for(Variable& v);
+
+/// The plan of `t` and of what else is pending on its device; nothing where that is nothing.
+/// Computes nothing.
+std::optional<plan::Plan> pending_plan(const Tensor& t);
 
 /// What the plan for `t` (and all else that is pending) would do. Computes nothing.
 struct PlanCost {

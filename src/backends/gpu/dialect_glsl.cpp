@@ -79,7 +79,7 @@ std::string render_glsl(const KernelSource& k, const GlslOptions& options) {
 #define MAKE_U4(a, b, c, d) uvec4(a, b, c, d)
 #define SET_PART(quad, i, v) (quad)[i] = (v)
 #define LANE gl_LocalInvocationID.x
-#define GROUP (gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x)
+#define GROUP (gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x + first_group)
 #define AS_FLOAT uintBitsToFloat
 #define AS_UINT floatBitsToUint
 #define FMA fma
@@ -90,7 +90,7 @@ std::string render_glsl(const KernelSource& k, const GlslOptions& options) {
 #define UNROLL [[unroll]]
 #define ROLL [[dont_unroll]]
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Arguments { int64_t v[]; };
-layout(push_constant) uniform Push { Arguments arguments; };
+layout(push_constant) uniform Push { Arguments arguments; uint first_group; };
 #define ARG(i) (arguments.v[i])
 #define ADDRESS(i) uint64_t(arguments.v[i])
 #define PTR uint64_t

@@ -55,8 +55,10 @@ class Finder {
                 (written_[static_cast<std::size_t>(a.index)] ? writes : reads).push_back(r);
             } else if (a.kind == Arg::Kind::Scratch) {
                 writes.push_back(scratch_);
+            } else if (a.kind == Arg::Kind::Error && d.guarded) {
+                reads.push_back({kError, 0, 1});
             } else if (a.kind == Arg::Kind::Error) {
-                writes.push_back({kError, 0, kErrorBytes});
+                writes.push_back({kError, 0, 1});
             }
         }
         const bool wait =

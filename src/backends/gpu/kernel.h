@@ -67,7 +67,8 @@ struct GlslOptions {
     bool native_half = false;     ///< its float16 conversions round to the nearest even
 };
 
-/// GLSL for Vulkan: a compute shader whose push constant is the address of the arguments.
+/// GLSL for Vulkan: a compute shader whose push constants are the address of the arguments (64
+/// bits) and the number of the dispatch's first group (32 bits).
 std::string render_glsl(const KernelSource& kernel, const GlslOptions& options);
 
 /// Plain C++, which needs a few lines of its own: that is all a further language takes.

@@ -49,6 +49,9 @@ struct Dispatch {
     std::int64_t groups = 0;
     std::vector<Arg> args;  ///< args[0] is the number of groups
     bool waits = true;      ///< for all before it (hazards.h)
+    bool guarded = false;   ///< does nothing once an index was bad (failure.h)
+    std::int32_t launch = -1;
+    double operations = 0, bytes = 0;  ///< roughly, at most; made by make_work()
 };
 
 /// A run-time argument (the bits of a double, or a 64-bit word) as kernels get it.
@@ -60,6 +63,7 @@ inline constexpr int kErrorBytes = 64;
 struct Check {
     std::string op;
     std::int64_t low = 0, high = 0;  ///< the range that the index is not in
+    std::int32_t launch = -1;        ///< that met it; made by make_work()
 };
 
 /// One launch of the plan: dispatches in order, or (none) a launch that the processor runs.
@@ -81,7 +85,8 @@ struct Work {
     std::int32_t add(KernelSource kernel);
 };
 
-/// Work for all launches of a plan.
+/// Work for all launches of a plan. Launches that write over what must outlive a failed run do
+/// nothing once an index was bad (failure.h).
 Work make_work(const plan::Plan& plan, const Features& features);
 
 // --- the writers; each throws Error for what it has no kernel for ---

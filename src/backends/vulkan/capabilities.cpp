@@ -1,8 +1,13 @@
 #include "backends/vulkan/capabilities.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 #include <vector>
+
+#include <fmt/format.h>
+
+#include "pippin/error.h"
 
 namespace pippin::vulkan {
 namespace {
@@ -87,6 +92,11 @@ void apply_quirks(Capabilities& c) {
             // The processor's cores: more groups than this only add up to more scratch memory.
             c.software = true;
             c.parallel_groups = 8;
+            c.operations_a_second = 1e9;
+            c.bytes_a_second = 2e9;
+            break;
+        case VK_DRIVER_ID_NVIDIA_PROPRIETARY:
+            c.large_tiles = true;
             break;
         case VK_DRIVER_ID_NVIDIA_PROPRIETARY:
             // Vulkan leaves the rounding open; tests/gpu checks all float16 and the halfway cases.
@@ -95,6 +105,21 @@ void apply_quirks(Capabilities& c) {
         default:
             break;
     }
+}
+
+// What a device of that name has not is not used here either.
+void play(Capabilities& c, const std::string& name) {
+    if (name != "apple")
+        throw ValueError(
+            fmt::format("PIPPIN_GPU_CAPABILITIES={}: the only device to play is apple", name));
+    // MoltenVK on an M1: Metal's fast arithmetic, 32 KiB a group. Subgroups (32 lanes there) and
+    // 64-bit floats are used nowhere.
+    c.shared_bytes = std::min(c.shared_bytes, 32768);
+    c.keep_denormals = c.keep_specials = false;
+    c.parallel_groups = std::min<std::int64_t>(c.parallel_groups, 128);
+    c.large_tiles = false;
+    c.operations_a_second = std::min(c.operations_a_second, 2e11);
+    c.bytes_a_second = std::min(c.bytes_a_second, 2e10);
 }
 
 }  // namespace
@@ -164,7 +189,18 @@ Capabilities read_capabilities(VkPhysicalDevice device) {
     c.compute_family = static_cast<std::uint32_t>(std::max(best, 0));
     c.matrices = has_matrices(device);
     read_memory(device, c);
+    if (c.type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU) {
+        c.operations_a_second = 2e12;
+        c.bytes_a_second = 1e11;
+    }
     apply_quirks(c);
+    if (const char* name = std::getenv("PIPPIN_GPU_CAPABILITIES"); name && *name) play(c, name);
+    if (const char* text = std::getenv("PIPPIN_GPU_SUBMISSION_SECONDS"); text && *text) {
+        c.submission_seconds = std::strtod(text, nullptr);
+        if (!(c.submission_seconds > 0))
+            throw ValueError(
+                fmt::format("PIPPIN_GPU_SUBMISSION_SECONDS={}: it must be a number above 0", text));
+    }
     return c;
 }
 

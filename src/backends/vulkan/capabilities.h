@@ -1,6 +1,7 @@
 // What a Vulkan device can do, and what is known to be wrong with its driver.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -25,14 +26,24 @@ struct Capabilities {
     int shared_bytes = 32768;
     std::int64_t parallel_groups = 256;
     bool matrices = false;  ///< VK_NV_cooperative_matrix: 16 x 16 x 16 float16, sums in float
+    bool large_tiles = false;                            ///< 200 registers a thread are there
     bool keep_denormals = false, keep_specials = false;  ///< of float32, on demand
     bool native_half = false;  ///< conversions to float16 are known to round to the nearest even
     double nanoseconds_per_tick = 0;  ///< of timestamps; 0: there are none
 
+    /// What the device does at least, by guess: for how much goes into one submission.
+    double operations_a_second = 2e11, bytes_a_second = 2e10;
+    double submission_seconds = 0.5;
+    double seconds(double operations, double bytes) const {
+        return std::max(operations / operations_a_second, bytes / bytes_a_second);
+    }
+
     std::string missing;  ///< what Pippin needs and the device lacks; empty where it is usable
 };
 
-/// Reads what the driver says, then applies the table of quirks.
+/// Reads what the driver says, then applies the table of quirks, then takes away what another
+/// device would not have if PIPPIN_GPU_CAPABILITIES names one ("apple"). ValueError for other
+/// names. PIPPIN_GPU_SUBMISSION_SECONDS sets submission_seconds.
 Capabilities read_capabilities(VkPhysicalDevice device);
 
 }  // namespace pippin::vulkan

@@ -1,6 +1,7 @@
 #include "backends/vulkan/executable.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -18,7 +19,17 @@ class Flight : public runtime::Completion {
         executable_.context_.wait(submission_);
         for (auto& s : instance_.stopwatches)
             s->collect();
-        executable_.raise_if_bad(instance_);
+        std::int32_t failed = -1;
+        try {
+            executable_.raise_if_bad(instance_, &failed);
+        } catch (...) {
+            if (failed >= 0) launches = executable_.aftermath_.states(failed, false);
+            throw;
+        }
+    }
+    std::vector<runtime::LaunchState> without(
+        const std::vector<std::int32_t>& lost_inputs) const override {
+        return executable_.aftermath_.without(lost_inputs);
     }
 
   private:
@@ -32,7 +43,7 @@ namespace {
 gpu::Features features_of(const Capabilities& c) {
     gpu::Features f;
     f.small_tiles = c.software;
-    f.large_tiles = c.driver_id == VK_DRIVER_ID_NVIDIA_PROPRIETARY;
+    f.large_tiles = c.large_tiles;
     f.shared_bytes = c.shared_bytes;
     f.matrices = c.matrices;
     f.parallel_groups = c.parallel_groups;
@@ -42,7 +53,7 @@ gpu::Features features_of(const Capabilities& c) {
 }  // namespace
 
 VulkanExecutable::VulkanExecutable(Context& context, Pipelines& pipelines, const plan::Plan& plan)
-    : context_(context), pipelines_(pipelines), slots_(plan.slots) {
+    : context_(context), pipelines_(pipelines), slots_(plan.slots), aftermath_(plan) {
     gpu::Work work = gpu::make_work(plan, features_of(context.caps));
     checks_ = std::move(work.checks);
     scratch_bytes_ = work.scratch_bytes;
@@ -53,6 +64,7 @@ VulkanExecutable::VulkanExecutable(Context& context, Pipelines& pipelines, const
             part.last = dispatches_.size();
             part.fallback =
                 std::make_unique<gpu::Fallback>(plan, static_cast<std::size_t>(s.launch), s.why);
+            part.launch = s.launch;
             parts_.push_back(std::move(part));
             part = {};
             part.first = dispatches_.size();
@@ -76,8 +88,49 @@ VulkanExecutable::VulkanExecutable(Context& context, Pipelines& pipelines, const
         at += static_cast<std::int64_t>(d.args.size()) * 8;
     }
     tables_.push_back(at);
+    cut();
     kernels_ = pipelines_.get(work.kernels);
     instances_.resize(kInstances);
+}
+
+// Systems reset a device whose submission runs for some seconds, and a desktop stands still
+// meanwhile: none is to take longer than about a second.
+void VulkanExecutable::cut() {
+    const Capabilities& c = context_.caps;
+    for (Part& part : parts_) {
+        part.first_piece = pieces_.size();
+        Piece piece{part.first, part.first, 0, 0};
+        double sum = 0;
+        const auto close = [&](std::size_t next) {
+            if (piece.last > piece.first) pieces_.push_back(piece);
+            piece = {next, next, 0, 0};
+            sum = 0;
+        };
+        for (std::size_t d = part.first; d < part.last; ++d) {
+            const gpu::Dispatch& x = dispatches_[d];
+            const double seconds = c.seconds(x.operations, x.bytes);
+            const auto pieces = static_cast<std::int64_t>(
+                std::min(std::ceil(seconds / c.submission_seconds), 256.0));
+            if (pieces <= 1 || x.groups == 1) {
+                if (sum + seconds > c.submission_seconds) close(d);
+                sum += seconds;
+                piece.last = d + 1;
+                continue;
+            }
+            // Its groups in parts: within a row of groups, or whole rows.
+            close(d);
+            std::int64_t each = (x.groups + pieces - 1) / pieces;
+            if (each > c.max_groups_x)
+                each = (each + c.max_groups_x - 1) / c.max_groups_x * c.max_groups_x;
+            for (std::int64_t g = 0; g < x.groups; g += each)
+                pieces_.push_back({d, d + 1, g, std::min(each, x.groups - g)});
+            close(d + 1);
+        }
+        close(part.last);
+        // One at least: the first commands carry the table, the last ones the error.
+        if (pieces_.size() == part.first_piece) pieces_.push_back({part.first, part.last, 0, 0});
+        part.last_piece = pieces_.size();
+    }
 }
 
 VulkanExecutable::~VulkanExecutable() {
@@ -107,11 +160,12 @@ void VulkanExecutable::record(Instance& in) {
     in.watched = profiling();
     in.error = block(gpu::kErrorBytes, c.readback_type);
     std::memset(in.error->chunk->host, 0, gpu::kErrorBytes);
-    in.table = block(table_bytes(), c.memory_type);
+    // Behind the table, where kernels look at it, is the error record.
+    in.table = block(error_offset() + gpu::kErrorBytes, c.memory_type);
     if (!in.table->chunk->host) in.staging = block(table_bytes(), c.upload_type);
 
     bool first = true;
-    for (const Part& part : parts_) {
+    for (const Piece& part : pieces_) {
         const VkCommandBuffer commands = context_.new_commands();
         in.commands.push_back(commands);
         VkCommandBufferBeginInfo begin{};
@@ -128,6 +182,9 @@ void VulkanExecutable::record(Instance& in) {
             vkCmdCopyBuffer(commands, in.staging->chunk->buffer, in.table->chunk->buffer, 1,
                             &region);
         }
+        if (first)
+            vkCmdFillBuffer(commands, in.table->chunk->buffer,
+                            static_cast<VkDeviceSize>(error_offset()), gpu::kErrorBytes, 0);
         first = false;
         // After all that was submitted before: runs of plans share memory.
         barrier(VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
@@ -147,13 +204,14 @@ void VulkanExecutable::record(Instance& in) {
                         VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, all);
             vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE,
                               kernels_[static_cast<std::size_t>(dispatch.kernel)]);
-            const std::uint64_t arguments =
-                in.table->chunk->address + static_cast<std::uint64_t>(tables_[d]);
-            vkCmdPushConstants(commands, pipelines_.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, 8,
-                               &arguments);
+            const Push push{in.table->chunk->address + static_cast<std::uint64_t>(tables_[d]),
+                            static_cast<std::uint32_t>(part.first_group), 0};
+            vkCmdPushConstants(commands, pipelines_.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                               sizeof push, &push);
             // A row of groups, folded where a device's rows are shorter.
-            const std::int64_t x = std::min<std::int64_t>(dispatch.groups, c.max_groups_x);
-            const std::int64_t y = (dispatch.groups + x - 1) / x;
+            const std::int64_t groups = part.groups > 0 ? part.groups : dispatch.groups;
+            const std::int64_t x = std::min<std::int64_t>(groups, c.max_groups_x);
+            const std::int64_t y = (groups + x - 1) / x;
             if (y > c.max_groups_y)
                 throw DeviceError("gpu: a kernel has more groups than the device takes");
             vkCmdDispatch(commands, static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y),
@@ -163,6 +221,13 @@ void VulkanExecutable::record(Instance& in) {
         barrier(VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
                 VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
                 VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT);
+        if (!checks_.empty()) {
+            const VkBufferCopy region{static_cast<VkDeviceSize>(error_offset()), 0,
+                                      gpu::kErrorBytes};
+            vkCmdCopyBuffer(commands, in.table->chunk->buffer, in.error->chunk->buffer, 1, &region);
+            barrier(VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+                    VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
+        }
         check(vkEndCommandBuffer(commands), "recording a plan");
     }
 }
@@ -200,7 +265,7 @@ void VulkanExecutable::fill(Instance& in, const runtime::Bindings& b, std::uint6
                     v = gpu::scalar_bits(b.scalars[static_cast<std::size_t>(a.index)], a.dtype);
                     break;
                 case gpu::Arg::Kind::Error:
-                    v = in.error->chunk->address;
+                    v = in.table->chunk->address + static_cast<std::uint64_t>(error_offset());
                     break;
             }
             *table++ = v;
@@ -239,18 +304,27 @@ std::unique_ptr<runtime::Completion> VulkanExecutable::run(const runtime::Bindin
     std::memset(in.error->chunk->host, 0, gpu::kErrorBytes);
     for (std::size_t p = 0; p < parts_.size(); ++p) {
         Part& part = parts_[p];
-        // The first commands carry the table.
-        if (p == 0 || part.first != part.last || !part.fallback)
-            in.submission = context_.submit(std::span(&in.commands[p], 1));
+        for (std::size_t k = part.first_piece; k < part.last_piece; ++k)
+            if (k == 0 || pieces_[k].first != pieces_[k].last || !part.fallback)
+                in.submission = context_.submit(std::span(&in.commands[k], 1));
         if (!part.fallback) continue;
-        context_.wait(in.submission);
-        raise_if_bad(in);
-        run_fallback(*part.fallback, b);
+        std::int32_t failed = -1;
+        try {
+            context_.wait(in.submission);
+            raise_if_bad(in, &failed);
+            failed = part.launch;
+            run_fallback(*part.fallback, b);
+        } catch (const IndexError&) {
+            if (!b.failure || failed < 0) throw;
+            b.failure->error = std::current_exception();
+            b.failure->launches = aftermath_.states(failed, true);
+            return nullptr;
+        }
     }
     return std::make_unique<Flight>(*this, in, in.submission);
 }
 
-void VulkanExecutable::raise_if_bad(Instance& in) const {
+void VulkanExecutable::raise_if_bad(Instance& in, std::int32_t* launch) const {
     std::uint32_t words[4];
     std::memcpy(words, in.error->chunk->host, sizeof words);
     if (!words[0]) return;
@@ -258,6 +332,7 @@ void VulkanExecutable::raise_if_bad(Instance& in) const {
     const std::size_t n = words[1];
     if (n >= checks_.size()) throw IndexError("an index is out of range");
     const gpu::Check& c = checks_[n];
+    *launch = c.launch;
     throw IndexError(
         fmt::format("{}: index {} is out of range [{}, {})", c.op, value, c.low, c.high));
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "backends/gpu/failure.h"
 #include "backends/gpu/fallback.h"
 #include "backends/gpu/work.h"
 #include "backends/vulkan/context.h"
@@ -31,8 +32,8 @@ class VulkanExecutable : public runtime::Executable {
         std::unique_ptr<Block> staging;  ///< that the processor writes, where it is another one
         std::unique_ptr<Block> error;
         std::shared_ptr<Block> scratch;                       ///< of its last run
-        std::vector<VkCommandBuffer> commands;                ///< one a part
-        std::vector<std::unique_ptr<Stopwatch>> stopwatches;  ///< one a part, when profiling
+        std::vector<VkCommandBuffer> commands;                ///< one a piece
+        std::vector<std::unique_ptr<Stopwatch>> stopwatches;  ///< one a piece, when profiling
         bool watched = false;                                 ///< the commands have stopwatches
         std::uint64_t submission = 0;
     };
@@ -41,14 +42,24 @@ class VulkanExecutable : public runtime::Executable {
     struct Part {
         std::size_t first = 0, last = 0;  ///< of dispatches_
         std::unique_ptr<gpu::Fallback> fallback;
+        std::int32_t launch = -1;  ///< the processor's
+        std::size_t first_piece = 0, last_piece = 0;
+    };
+    /// What one submission does of a part: dispatches, or some groups of one.
+    struct Piece {
+        std::size_t first = 0, last = 0;           ///< of dispatches_
+        std::int64_t first_group = 0, groups = 0;  ///< 0: all
     };
 
+    void cut();
     std::int64_t table_bytes() const;
+    std::int64_t error_offset() const { return (table_bytes() + 63) / 64 * 64; }
     void record(Instance& instance);
     void fill(Instance& instance, const runtime::Bindings& bindings, std::uint64_t scratch);
     runtime::Memory slot_memory(std::int32_t slot, const runtime::Bindings& bindings) const;
     void run_fallback(gpu::Fallback& f, const runtime::Bindings& bindings);
-    void raise_if_bad(Instance& instance) const;
+    /// Throws if a kernel met a bad index, once `launch` is its launch.
+    void raise_if_bad(Instance& instance, std::int32_t* launch) const;
 
     Context& context_;
     Pipelines& pipelines_;
@@ -60,6 +71,8 @@ class VulkanExecutable : public runtime::Executable {
     std::vector<recording::WorkPtr> launches_;  ///< that the dispatches belong to
     std::vector<gpu::Check> checks_;
     std::vector<Part> parts_;
+    std::vector<Piece> pieces_;
+    gpu::Aftermath aftermath_;
     std::int64_t scratch_bytes_ = 0;
     std::vector<Instance> instances_;
     std::size_t next_ = 0;

@@ -55,7 +55,7 @@ Pipelines::Key Pipelines::key_of(const std::string& text) {
 }
 
 Pipelines::Pipelines(Context& context) : context_(context) {
-    const VkPushConstantRange range{VK_SHADER_STAGE_COMPUTE_BIT, 0, 8};
+    const VkPushConstantRange range{VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(Push)};
     VkPipelineLayoutCreateInfo info{};
     info.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
     info.pushConstantRangeCount = 1;

@@ -13,6 +13,12 @@
 
 namespace pippin::vulkan {
 
+/// Push constants of every kernel.
+struct Push {
+    std::uint64_t arguments = 0;  ///< address
+    std::uint32_t first_group = 0, unused = 0;
+};
+
 class Pipelines {
   public:
     explicit Pipelines(Context& context);
