@@ -96,4 +96,7 @@ file(WRITE "${PROJECT_BINARY_DIR}/tests/list.txt" "${test_list}")
 # Its dialect test compiles what no device here may be able to run.
 if(TARGET test_gpu AND PIPPIN_USES_VULKAN)
   target_compile_definitions(test_gpu PRIVATE PIPPIN_HAS_VULKAN)
+  # Tests misuse Vulkan on purpose.
+  target_include_directories(test_gpu SYSTEM PRIVATE
+    "${PIPPIN_VOLK_INCLUDE_DIR}" "${PIPPIN_VULKAN_INCLUDE_DIR}")
 endif()

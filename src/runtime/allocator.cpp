@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -27,7 +28,9 @@ std::size_t rounded(std::size_t bytes) {
 struct Pool {
     std::mutex mutex;
     std::map<std::size_t, std::vector<Memory>> free;  // by rounded size
+    std::map<std::size_t, std::size_t> in_use;        // how many live blocks of each size
     std::size_t cached = 0, live = 0, peak = 0;
+    double fraction = 1;  // of the device's memory that may be taken
 
     // The cache may hold as much as is live, and never less than this. A GPU's driver is slow to
     // give memory, and it is there for this program: half of it.
@@ -36,6 +39,24 @@ struct Pool {
         return device.type() == Device::Type::GPU && !b.capabilities().unified_memory
                    ? half
                    : std::size_t{64} << 20;
+    }
+
+    // None where the device has no room, or the limit leaves none.
+    Memory take(Backend& b, std::size_t size) const {
+        if (fraction < 1 &&
+            double(live + cached + size) > fraction * double(b.capabilities().memory_bytes))
+            return {};
+        return b.allocate(size);
+    }
+
+    // "2 of 96.0 MiB, 1 of 64.0 MiB"
+    std::string largest() const {
+        std::string out;
+        int n = 0;
+        for (auto it = in_use.rbegin(); it != in_use.rend() && n < 4; ++it, ++n)
+            out += fmt::format("{}{} of {:.1f} MiB", n ? ", " : "", it->second,
+                               double(it->first) / (1 << 20));
+        return out.empty() ? "none" : out;
     }
 
     void trim(Backend& b, std::size_t limit) {
@@ -70,25 +91,30 @@ BufferPtr allocate(Device device, std::size_t bytes) {
         if (it->second.empty()) p.free.erase(it);
         p.cached -= size;
     } else {
-        buffer->memory = b.allocate(size);
+        buffer->memory = p.take(b, size);
         if (!buffer->memory) {
             p.trim(b, 0);
             lock.unlock();
             drop_idle_arena(device);
             lock.lock();
             p.trim(b, 0);  // the arena, too
-            buffer->memory = b.allocate(size);
+            buffer->memory = p.take(b, size);
         }
         if (!buffer->memory)
-            throw OutOfMemoryError(
-                fmt::format("out of memory on {}: asked for {:.1f} MiB with {:.1f} MiB live "
-                            "(device has {:.1f} MiB); "
-                            "use a smaller batch or model",
-                            device.str(), double(size) / (1 << 20), double(p.live) / (1 << 20),
-                            double(b.capabilities().memory_bytes) / (1 << 20)));
+            throw OutOfMemoryError(fmt::format(
+                "out of memory on {}: asked for {:.1f} MiB with {:.1f} MiB live, the largest "
+                "tensors "
+                "{} (device has {:.1f} MiB{}); use a smaller batch or model",
+                device.str(), double(size) / (1 << 20), double(p.live) / (1 << 20), p.largest(),
+                double(b.capabilities().memory_bytes) / (1 << 20),
+                p.fraction < 1
+                    ? fmt::format(", of which set_memory_fraction allows {:.1f} MiB",
+                                  p.fraction * double(b.capabilities().memory_bytes) / (1 << 20))
+                    : std::string()));
     }
     buffer->bytes = size;
     p.live += size;
+    ++p.in_use[size];
     p.peak = std::max(p.peak, p.live);
     return buffer;
 }
@@ -105,6 +131,13 @@ MemoryStats memory_stats(Device device) {
     Pool& p = pool(device);
     std::lock_guard lock(p.mutex);
     return {std::int64_t(p.live), std::int64_t(p.cached), std::int64_t(p.peak)};
+}
+
+void limit_memory(Device device, double fraction) {
+    backend(device);
+    Pool& p = pool(device);
+    std::lock_guard lock(p.mutex);
+    p.fraction = fraction;
 }
 
 void reset_peak() {
@@ -124,6 +157,7 @@ Buffer::~Buffer() {
     auto& p = runtime::pool(device);
     std::lock_guard lock(p.mutex);
     p.live -= bytes;
+    if (const auto it = p.in_use.find(bytes); --it->second == 0) p.in_use.erase(it);
     p.free[bytes].push_back(memory);
     p.cached += bytes;
     runtime::Backend& b = runtime::backend(device);

@@ -253,6 +253,8 @@ class Queue {
     std::thread thread_, finisher_;  // last: start when all else is ready
 };
 
+std::atomic<std::int64_t> fallbacks{0};
+
 struct Queues {
     std::mutex mutex;
     std::array<std::unique_ptr<Queue>, kMaxDevices> all;
@@ -290,8 +292,11 @@ void wait_until_idle() {
 
 void drop_idle_arena(Device device) { queue(device).drop_arena(); }
 
+void count_fallback() { ++fallbacks; }
+
 QueueStats queue_stats() {
     QueueStats sum;
+    sum.fallbacks = fallbacks;
     for (const Device d : devices_in_use()) {
         const QueueStats s = queue(d).stats();
         sum.runs += s.runs;

@@ -52,7 +52,9 @@ void drop_idle_arena(Device device);
 
 struct QueueStats {
     std::int64_t runs = 0, launches = 0, arena_bytes = 0;
+    std::int64_t fallbacks = 0;  ///< launches of a GPU that the processor ran
 };
+void count_fallback();
 /// Of all devices together.
 QueueStats queue_stats();
 

@@ -391,6 +391,7 @@ Stats stats() {
     const auto q = runtime::queue_stats();
     Stats s;
     s.launches = q.launches;
+    s.fallbacks = q.fallbacks;
     s.flushes = q.runs;
     s.plans_compiled = plans().compiled();
     s.plans_cached = static_cast<std::int64_t>(plans().size());
@@ -404,6 +405,18 @@ Stats stats() {
 }
 
 void reset_peak_memory() { runtime::reset_peak(); }
+
+std::int64_t memory_allocated(Device d) { return runtime::memory_stats(d).live; }
+std::int64_t max_memory_allocated(Device d) { return runtime::memory_stats(d).peak; }
+std::int64_t memory_cached(Device d) { return runtime::memory_stats(d).cached; }
+std::int64_t memory_total(Device d) { return runtime::backend(d).capabilities().memory_bytes; }
+
+void set_memory_fraction(double fraction, Device d) {
+    if (!(fraction > 0 && fraction <= 1))
+        throw ValueError(fmt::format(
+            "set_memory_fraction: expected a number above 0 and at most 1, got {}", fraction));
+    runtime::limit_memory(d, fraction);
+}
 
 void empty_cache() {
     GraphLock lock;

@@ -1,4 +1,5 @@
 // Creation, random, arithmetic and activations on tensors.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -109,8 +110,9 @@ Tensor arange(double start, double end, double step, Options o) {
     const bool whole =
         start == std::floor(start) && end == std::floor(end) && step == std::floor(step);
     const DType t = o.dtype.value_or(whole ? DType::Int64 : DType::Float32);
-    // Computed in float64 (or int64) from the index, so that no error adds up.
-    const DType c = is_floating(t) ? DType::Float64 : DType::Int64;
+    // Computed in int64 or float64 from the index, so that no error adds up. A GPU has no float64.
+    const double most = std::max(std::fabs(start), std::fabs(end));
+    const DType c = is_floating(t) && !(whole && most < 0x1p53) ? DType::Float64 : DType::Int64;
     const Shape s{n};
     const Device d = device_of(o);
     NodePtr i = g::iota(s, 0, c, d);

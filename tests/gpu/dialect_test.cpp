@@ -128,7 +128,8 @@ struct Job {
 
     void run(Machine& machine) {
         std::vector<std::byte> scratch(static_cast<std::size_t>(work.scratch_bytes) + 64);
-        std::vector<std::uint64_t> error(gpu::kErrorBytes / 8);
+        std::vector<std::uint64_t> error(
+            static_cast<std::size_t>(gpu::error_bytes(work.checks.size()) / 8));
         const auto address = [](const void* p) {
             return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(p));
         };
@@ -277,6 +278,10 @@ TEST(Dialects, PlainCppGivesTheSameNumbers) {
     order(ops::kArgSort, {index_data(DType::Float32, {5000}, 900, 1)}, {0, 0, 5000});
     order(ops::kArgSort, {index_data(DType::Int64, {3, 40}, 20, 1)}, {1, 1, 7});
     order(ops::kCumSum, {random_data(DType::Float32, {1300, 2}, plan::Order::RowMajor, 1)}, {0, 1});
+    order(ops::kIndexAdd,
+          {index_data(DType::Int64, {300}, 9, 1),
+           random_data(DType::Float32, {300, 4}, plan::Order::RowMajor, 2)},
+          {0, 9});
     order(ops::kScatter,
           {index_data(DType::Int32, {5, 7}, 9, 1), index_data(DType::Int64, {4, 7}, 7, 2),
            index_data(DType::Int32, {4, 7}, 9, 3)},

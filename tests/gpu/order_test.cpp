@@ -79,6 +79,21 @@ TEST_F(Ordered, CumSum) {
     }
 }
 
+// As many as are sorted first, in one block and in several.
+TEST_F(Ordered, IndexAddOfMany) {
+    for (const std::int64_t n : {100, 3000})
+        for (const DType type : {DType::Float32, DType::Int64}) {
+            Trial t = trial(ops::kIndexAdd,
+                            {index_data(n == 100 ? DType::Int32 : DType::Int64, {n}, 37, 1),
+                             type == DType::Float32 ? random_data(type, {n, 5}, Order::RowMajor, 2)
+                                                    : index_data(type, {n, 5}, 1000, 2)},
+                            {0, 40});
+            EXPECT_TRUE(close(t.run(), t.expected())) << n << name_of(type);
+            t.inputs[0].set(n - 3, 40);
+            EXPECT_THROW(t.run(), IndexError);
+        }
+}
+
 TEST_F(Ordered, Scatter) {
     for (const DType type : {DType::Float32, DType::Int64, DType::Bool}) {
         Trial t = trial(ops::kScatter,

@@ -76,7 +76,6 @@ void yield();
 #define ARG(i) I64(fiber_arguments[i])
 #define ADDRESS(i) PTR(fiber_arguments[i])
 #define MULHI(a, b) uint(std::uint64_t(a) * std::uint64_t(b) >> 32)
-#define ATOMIC_CLAIM(p) (std::exchange(*reinterpret_cast<uint*>(p), 1u) == 0u)
 #define MEMORY(type, p, i) (reinterpret_cast<type*>(p)[i])
 #define floor(x) std::floor(x)
 #define ceil(x) std::ceil(x)

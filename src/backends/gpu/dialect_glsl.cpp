@@ -113,11 +113,6 @@ uint MULHI(uint a, uint b) {
         text +=
             "#define ST_" + name + "(p, i, x) Memory" + name + "(p).v[i] = " + e.memory + "(x)\n";
     }
-    if (has("ATOMIC_CLAIM"))
-        text +=
-            "layout(buffer_reference, std430, buffer_reference_align = 4) buffer Claim { uint v; "
-            "};\n"
-            "#define ATOMIC_CLAIM(p) (atomicCompSwap(Claim(p).v, 0u, 1u) == 0u)\n";
     for (const Shared& s : k.shared)
         text += "shared " + s.type + " " + s.name + "[" + std::to_string(s.count) + "];\n";
     text += options.native_half ? kNativeHalf : kHalfSource;

@@ -129,6 +129,14 @@ std::string convert(const std::string& x, DType from, DType to) {
     }
 }
 
+std::string report_index(const std::string& error, const std::string& number,
+                         const std::string& index) {
+    return fmt::format(
+        "ST_U32({0}, 0, 1u);\nST_I64({0}, 2 * int({1}) + 2, I64(1));\n"
+        "ST_I64({0}, 2 * int({1}) + 3, {2});\n",
+        error, number, index);
+}
+
 void check_types(const plan::Program& p, const Features&) {
     const auto refuse = [](DType t) {
         if (t == DType::Float64) throw Error("it computes in float64");

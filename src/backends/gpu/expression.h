@@ -23,6 +23,10 @@ std::string store(DType memory, const std::string& pointer, const std::string& i
 /// A value of register type `from` as `to`, which may be UInt8 or a half: rounded, in its register.
 std::string convert(const std::string& value, DType from, DType to);
 
+/// Statements that report a bad index of check `number` (work.h).
+std::string report_index(const std::string& error, const std::string& number,
+                         const std::string& index);
+
 /// Throws Error where a program uses what the device has not.
 void check_types(const plan::Program& p, const Features& f);
 

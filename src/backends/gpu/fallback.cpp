@@ -1,7 +1,6 @@
 #include "backends/gpu/fallback.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <set>
@@ -10,11 +9,10 @@
 
 #include "backends/cpu/backend.h"
 #include "pippin/error.h"
+#include "runtime/queue.h"
 
 namespace pippin::gpu {
 namespace {
-
-std::atomic<std::int64_t> launches{0};
 
 void report(const std::string& what, const std::string& why) {
     const char* strict = std::getenv("PIPPIN_STRICT_GPU");
@@ -29,8 +27,6 @@ void report(const std::string& what, const std::string& why) {
 }
 
 }  // namespace
-
-std::int64_t fallback_launches() { return launches.load(); }
 
 Fallback::Fallback(const plan::Plan& plan, std::size_t n, const std::string& why) {
     const plan::Launch& launch = plan.launches[n];
@@ -78,7 +74,7 @@ void Fallback::run(const std::vector<void*>& memory, std::span<const std::uint64
     for (void* m : memory)
         inputs.push_back(runtime::host_memory(m));
     executable_->run({inputs, {}, {}, scalars});
-    ++launches;
+    runtime::count_fallback();
 }
 
 }  // namespace pippin::gpu

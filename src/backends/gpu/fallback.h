@@ -30,7 +30,4 @@ class Fallback {
     std::unique_ptr<runtime::Executable> executable_;
 };
 
-/// Launches that fell back since the start.
-std::int64_t fallback_launches();
-
 }  // namespace pippin::gpu

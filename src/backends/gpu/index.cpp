@@ -8,6 +8,7 @@
 #include "backends/gpu/expression.h"
 #include "backends/gpu/gemm.h"
 #include "backends/gpu/heavy.h"
+#include "backends/gpu/sort.h"
 #include "graph/ops/records_order.h"
 #include "pippin/error.h"
 
@@ -129,6 +130,47 @@ class IndexWriter {
                lines.numel(), {index, src, y});
     }
 
+    // The same for an index of one dim, sorted first: each element looks up the run of its own
+    // index, whose members are in the order of the source.
+    void scatter_sorted() {
+        const plan::Operand &index = l_.operands[0], &src = l_.operands[1], &y = l_.output;
+        const int dim = ops::dim_attr(l_.attrs);
+        check_all(index, y.shape[dim]);
+        if (y.shape.numel() == 0) return;
+        const SortedIndices sorted = write_sorted_indices(w_, s_, index);
+        const DType reg = register_type(y.dtype);
+        if (reg == DType::Bool) throw Error("there is no gpu kernel for bool");
+        const auto at = names(y.shape);
+        auto from = at;
+        from[static_cast<std::size_t>(dim)] = "l";
+        std::string body = element(y.shape.numel()) + coordinates(y.shape);
+        body += fmt::format(
+            "PTR indices = ADDRESS(4);\nPTR positions = ADDRESS(5);\n"
+            "uint own = uint(c{0});\nint begin = 0;\nint end = {1};\n"
+            "ROLL while (begin < end) {{\nint middle = (begin + end) / 2;\n"
+            "if (LD_U32(indices, middle) < own) begin = middle + 1;\nelse end = middle;\n}}\n"
+            "{2} sum = {3};\n"
+            "ROLL for (int k = begin; k < {1}; k++) {{\n"
+            "if (LD_U32(indices, k) != own) break;\nint l = int(LD_U32(positions, k));\n"
+            "sum = sum + {4};\n}}\n{5};\n}}\n",
+            dim, index.shape.numel(), type_name(reg), constant(reg, 0, 0),
+            load(src.dtype, "ADDRESS(2)", strided_index(src, from)),
+            store(y.dtype, "ADDRESS(3)", strided_index(y, at), "sum"));
+        KernelSource k;
+        k.name = "index_add";
+        k.body = std::move(body);
+        Dispatch d;
+        d.groups = (y.shape.numel() + k.threads - 1) / k.threads;
+        d.args = {value_arg(d.groups),
+                  value_arg(0),
+                  operand_arg(src),
+                  operand_arg(y),
+                  scratch_arg(sorted.indices),
+                  scratch_arg(sorted.positions)};
+        d.kernel = w_.add(std::move(k));
+        s_.dispatches.push_back(std::move(d));
+    }
+
   private:
     static constexpr std::int64_t kLongest = 60000;
 
@@ -151,10 +193,9 @@ class IndexWriter {
         return fmt::format(
             "{0} j = {1};\n"
             "if (j < {0}(0) || j >= {0}({2})) {{\n"
-            "if (ATOMIC_CLAIM(ADDRESS(4))) {{ ST_U32(ADDRESS(4), 1, uint(ARG(5))); "
-            "ST_I64(ADDRESS(4), 1, I64(j)); }}\n}} else {{\n",
+            "{3}}} else {{\n",
             type_name(index.dtype), load(index.dtype, "ADDRESS(2)", strided_index(index, at)),
-            extent);
+            extent, report_index("ADDRESS(4)", "ARG(5)", "I64(j)"));
     }
 
     // Looks at every index once, before sums that ask for equality alone.
@@ -191,11 +232,16 @@ class IndexWriter {
 
 }  // namespace
 
-void write_index(Work& w, Step& s, const plan::HeavyLaunch& l, const Features&) {
+void write_index(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& f) {
     IndexWriter writer(w, s, l);
     if (l.op == &ops::kGather) return writer.gather(true);
     if (l.op == &ops::kIndexSelect) return writer.gather(false);
     if (l.op == &ops::kScatter) return writer.put();
+    // Many indices at every element would be a product of the two extents.
+    const std::int64_t n = l.operands[0].shape.numel();
+    const bool dense = l.operands[0].shape.rank() == 1 && l.operands[0].strides[0] == 1;
+    if (l.op == &ops::kIndexAdd && dense && n > 64 && (!f.small_tiles || n < f.max_loop))
+        return writer.scatter_sorted();
     writer.scatter(l.op == &ops::kScatterAdd);
 }
 

@@ -18,7 +18,6 @@
 //   EXACT               before a float variable: sums into it are not rearranged
 //   I64_BITS(hi, lo)    a 64-bit integer constant
 //   MULHI(a, b)         upper half of the 64-bit product of two uints
-//   ATOMIC_CLAIM(p)     sets the uint at p to 1; true for the first who did
 //   UNROLL, ROLL        before a loop: worth unrolling; must not be unrolled
 // Where Features::matrices says so, also what the 32 threads of a subgroup hold together:
 //   WARP, WARP_LANE     the subgroup's number in its group, and the thread's in the subgroup

@@ -123,11 +123,9 @@ std::string ProgramWriter::check(const Instr& i, const std::string& v) {
     const std::string number = arg(value_arg(static_cast<std::int64_t>(work_.checks.size())));
     work_.checks.push_back(std::move(c));
     const std::string x = fmt::format("I64({})", v);
-    return fmt::format(
-        "if (({0} < {1} || {0} >= {2}) && {0} != {3}) {{ if (ATOMIC_CLAIM({4})) {{ "
-        "ST_U32({4}, 1, uint({5})); ST_I64({4}, 1, {0}); }} }}\n",
-        x, int_constant(i.imm_range[0]), int_constant(i.imm_range[1]), int_constant(i.int_imm),
-        error, number);
+    return fmt::format("if (({0} < {1} || {0} >= {2}) && {0} != {3}) {{ {4}}}\n", x,
+                       int_constant(i.imm_range[0]), int_constant(i.imm_range[1]),
+                       int_constant(i.int_imm), report_index(error, number, x));
 }
 
 std::string ProgramWriter::statement(std::int32_t n, const Point& at) {

@@ -10,6 +10,7 @@
 #include "backends/gpu/gemm.h"
 #include "backends/gpu/heavy.h"
 #include "backends/gpu/lines.h"
+#include "backends/gpu/sort.h"
 #include "graph/ops/records_order.h"
 #include "pippin/error.h"
 
@@ -27,11 +28,14 @@ class SortWriter {
         : w_(w),
           s_(s),
           x_(l.operands[0]),
-          y_(l.output),
+          y_(&l.output),
           lines_(x_.shape, ops::dim_attr(l.attrs)),
           count_(ops::count_attr(l.attrs)),
           descending_(ops::descending_attr(l.attrs)),
           wide_(x_.dtype == DType::Int64) {}
+    // Of indices, whose keys and positions stay in scratch.
+    SortWriter(Work& w, Step& s, const plan::Operand& index)
+        : w_(w), s_(s), x_(index), lines_(x_.shape, 0), count_(lines_.n) {}
 
     void run() {
         if (lines_.count() == 0 || count_ == 0) return;
@@ -40,16 +44,19 @@ class SortWriter {
         blocks_ = ceil_div(lines_.n, block_);
         all_ = lines_.count() * lines_.n;
         if (all_ * 3 >= (std::int64_t{1} << 31)) throw Error("it is too large for 32-bit indices");
-        if (blocks_ > 1) w_.scratch_bytes = std::max(w_.scratch_bytes, 2 * bytes());
+        if (keeps()) w_.scratch_bytes = std::max(w_.scratch_bytes, 2 * bytes());
         sort_blocks();
-        int side = 0;
-        for (std::int64_t width = block_; width < lines_.n; width *= 2, side = 1 - side)
-            merge(width, side);
+        for (std::int64_t width = block_; width < lines_.n; width *= 2, side_ = 1 - side_)
+            merge(width, side_);
+    }
+    SortedIndices sorted() const {
+        return {side_ * bytes(), side_ * bytes() + 4 * all_, 2 * bytes()};
     }
 
   private:
     static constexpr std::int64_t kBlock = 2048;  // 24 KiB of wide keys and positions
 
+    bool keeps() const { return blocks_ > 1 || !y_; }  // something in scratch
     // Scratch: keys, the lower halves of wide ones, positions; twice.
     std::int64_t bytes() const { return all_ * 4 * (wide_ ? 3 : 2); }
     std::string low(const std::string& i) const { return fmt::format("{} + {}", all_, i); }
@@ -61,6 +68,7 @@ class SortWriter {
     std::string key(const std::string& at) const {
         const std::string x = load(x_.dtype, "x", at);
         std::string o;
+        if (!y_) return fmt::format("high = uint({});\n", x);
         switch (register_type(x_.dtype)) {
             case DType::Bool:
                 o = fmt::format("high = {} ? 1u : 0u;\n", x);
@@ -137,7 +145,7 @@ class SortWriter {
             "int first = segment % {2} * {1};\nint rank = e % {1};\n"
             "if (segment < {3} && first + rank < {4} && rank < {5}) {{\n",
             size, block_, blocks_, segments, lines_.n, count_);
-        if (blocks_ == 1) {
+        if (!keeps()) {
             o += fmt::format("ST_I64(y, {}, I64(places[e]));\n", result("line", "rank"));
         } else {
             o += fmt::format(
@@ -149,15 +157,15 @@ class SortWriter {
         o += "}\n}\n";
         Dispatch d;
         d.groups = ceil_div(segments, together);
-        d.args = {value_arg(d.groups), operand_arg(x_), operand_arg(y_),
-                  blocks_ > 1 ? scratch_arg(0) : value_arg(0)};
+        d.args = {value_arg(d.groups), operand_arg(x_), result_arg(),
+                  keeps() ? scratch_arg(0) : value_arg(0)};
         d.kernel = w_.add(std::move(k));
         s_.dispatches.push_back(std::move(d));
     }
 
     // Runs of `width` become runs of twice that; of each, the first count_ are all that matters.
     void merge(std::int64_t width, int side) {
-        const bool last = 2 * width >= lines_.n;
+        const bool last = y_ && 2 * width >= lines_.n;
         const auto read = [&](const std::string& suffix, const std::string& i) {
             std::string o = fmt::format("uint high{0} = LD_U32(from, {1});\n", suffix, i);
             if (wide_) o += fmt::format("uint low{} = LD_U32(from, {});\n", suffix, low(i));
@@ -192,17 +200,21 @@ class SortWriter {
         }
         o += "}\n}\n";
         add_elements(w_, s_, last ? "sort_merge_last" : "sort_merge", "", o, all_,
-                     {scratch_arg(side * bytes()), scratch_arg((1 - side) * bytes()),
-                      operand_arg(y_), value_arg(width)});
+                     {scratch_arg(side * bytes()), scratch_arg((1 - side) * bytes()), result_arg(),
+                      value_arg(width)});
     }
+
+    Arg result_arg() const { return y_ ? operand_arg(*y_) : value_arg(0); }
 
     Work& w_;
     Step& s_;
-    const plan::Operand &x_, &y_;
+    const plan::Operand& x_;
+    const plan::Operand* y_ = nullptr;
     Lines lines_;
     std::int64_t count_;
-    bool descending_, wide_;
+    bool descending_ = false, wide_ = false;
     std::int64_t block_ = 2, blocks_ = 1, all_ = 0;
+    int side_ = 0;  // which half of scratch has the runs so far
 };
 
 }  // namespace
@@ -238,6 +250,12 @@ void add_elements(Work& w, Step& s, std::string name, const std::string& functio
     d.args.insert(d.args.begin(), value_arg(d.groups));
     d.kernel = w.add(std::move(k));
     s.dispatches.push_back(std::move(d));
+}
+
+SortedIndices write_sorted_indices(Work& w, Step& s, const plan::Operand& index) {
+    SortWriter writer(w, s, index);
+    writer.run();
+    return writer.sorted();
 }
 
 void write_argsort(Work& w, Step& s, const plan::HeavyLaunch& l, const Features&) {

@@ -29,7 +29,7 @@ struct Arg {
         Slot,     ///< address of a plan's slot, plus `value` bytes
         Scratch,  ///< address of the executable's scratch memory, plus `value` bytes
         Scalar,   ///< run-time argument `index` as `dtype` (Float64: its bits)
-        Error,    ///< address of the error record, 64 bytes
+        Error,    ///< address of the error record
     } kind = Kind::Value;
     std::int32_t index = 0;
     std::int64_t value = 0;
@@ -57,9 +57,12 @@ struct Dispatch {
 /// A run-time argument (the bits of a double, or a 64-bit word) as kernels get it.
 std::uint64_t scalar_bits(std::uint64_t argument, DType dtype);
 
-/// The error record: words of 32 bits. A kernel that meets a bad index claims it and says which.
-/// {claimed, number of the check, index low, index high}
-inline constexpr int kErrorBytes = 64;
+/// The error record: words of 64 bits, at first all zero. Of a bad index, its thread writes: word 0
+/// is 1; words 2 n + 2 and 2 n + 3, for check n, are 1 and the index. No atomics: who comes last
+/// may win.
+constexpr std::int64_t error_bytes(std::size_t checks) {
+    return 16 * (1 + static_cast<std::int64_t>(checks));
+}
 struct Check {
     std::string op;
     std::int64_t low = 0, high = 0;  ///< the range that the index is not in

@@ -25,8 +25,8 @@ struct Capabilities {
     std::int64_t max_groups_x = 65535, max_groups_y = 65535;
     int shared_bytes = 32768;
     std::int64_t parallel_groups = 256;
-    bool matrices = false;  ///< VK_NV_cooperative_matrix: 16 x 16 x 16 float16, sums in float
-    bool large_tiles = false;                            ///< 200 registers a thread are there
+    bool matrices = false;     ///< VK_NV_cooperative_matrix: 16 x 16 x 16 float16, sums in float
+    bool large_tiles = false;  ///< 200 registers a thread are there
     bool keep_denormals = false, keep_specials = false;  ///< of float32, on demand
     bool native_half = false;  ///< conversions to float16 are known to round to the nearest even
     double nanoseconds_per_tick = 0;  ///< of timestamps; 0: there are none

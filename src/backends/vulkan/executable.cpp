@@ -158,10 +158,10 @@ void VulkanExecutable::record(Instance& in) {
     in.commands.clear();
     in.stopwatches.clear();
     in.watched = profiling();
-    in.error = block(gpu::kErrorBytes, c.readback_type);
-    std::memset(in.error->chunk->host, 0, gpu::kErrorBytes);
+    in.error = block(error_bytes(), c.readback_type);
+    std::memset(in.error->chunk->host, 0, static_cast<std::size_t>(error_bytes()));
     // Behind the table, where kernels look at it, is the error record.
-    in.table = block(error_offset() + gpu::kErrorBytes, c.memory_type);
+    in.table = block(error_offset() + error_bytes(), c.memory_type);
     if (!in.table->chunk->host) in.staging = block(table_bytes(), c.upload_type);
 
     bool first = true;
@@ -184,7 +184,8 @@ void VulkanExecutable::record(Instance& in) {
         }
         if (first)
             vkCmdFillBuffer(commands, in.table->chunk->buffer,
-                            static_cast<VkDeviceSize>(error_offset()), gpu::kErrorBytes, 0);
+                            static_cast<VkDeviceSize>(error_offset()),
+                            static_cast<VkDeviceSize>(error_bytes()), 0);
         first = false;
         // After all that was submitted before: runs of plans share memory.
         barrier(VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
@@ -223,7 +224,7 @@ void VulkanExecutable::record(Instance& in) {
                 VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT);
         if (!checks_.empty()) {
             const VkBufferCopy region{static_cast<VkDeviceSize>(error_offset()), 0,
-                                      gpu::kErrorBytes};
+                                      static_cast<VkDeviceSize>(error_bytes())};
             vkCmdCopyBuffer(commands, in.table->chunk->buffer, in.error->chunk->buffer, 1, &region);
             barrier(VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
                     VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
@@ -301,7 +302,7 @@ std::unique_ptr<runtime::Completion> VulkanExecutable::run(const runtime::Bindin
     if (in.commands.empty() || in.watched != profiling()) record(in);
     in.scratch = context_.scratch(scratch_bytes_);
     fill(in, b, in.scratch ? in.scratch->chunk->address : 0);
-    std::memset(in.error->chunk->host, 0, gpu::kErrorBytes);
+    std::memset(in.error->chunk->host, 0, static_cast<std::size_t>(error_bytes()));
     for (std::size_t p = 0; p < parts_.size(); ++p) {
         Part& part = parts_[p];
         for (std::size_t k = part.first_piece; k < part.last_piece; ++k)
@@ -325,12 +326,16 @@ std::unique_ptr<runtime::Completion> VulkanExecutable::run(const runtime::Bindin
 }
 
 void VulkanExecutable::raise_if_bad(Instance& in, std::int32_t* launch) const {
-    std::uint32_t words[4];
-    std::memcpy(words, in.error->chunk->host, sizeof words);
-    if (!words[0]) return;
-    const auto value = static_cast<std::int64_t>(std::uint64_t{words[3]} << 32 | words[2]);
-    const std::size_t n = words[1];
-    if (n >= checks_.size()) throw IndexError("an index is out of range");
+    const auto word = [&](std::size_t n) {
+        std::int64_t w;
+        std::memcpy(&w, in.error->chunk->host + 8 * n, sizeof w);
+        return w;
+    };
+    if (!word(0)) return;
+    std::size_t n = 0;  // the first in order: later ones may come of what it spoilt
+    while (n + 1 < checks_.size() && !word(2 * n + 2))
+        ++n;
+    const std::int64_t value = word(2 * n + 3);
     const gpu::Check& c = checks_[n];
     *launch = c.launch;
     throw IndexError(

@@ -53,6 +53,7 @@ class VulkanExecutable : public runtime::Executable {
 
     void cut();
     std::int64_t table_bytes() const;
+    std::int64_t error_bytes() const { return gpu::error_bytes(checks_.size()); }
     std::int64_t error_offset() const { return (table_bytes() + 63) / 64 * 64; }
     void record(Instance& instance);
     void fill(Instance& instance, const runtime::Bindings& bindings, std::uint64_t scratch);
