@@ -174,8 +174,9 @@ int main(int argc, char** argv) {
         };
         const std::vector<Case> cases =
             small ? std::vector<Case>{{"lenet5", 64}}
-                  : std::vector<Case>{{"lenet5", 64},    {"resnet18", 1}, {"resnet18", 64},
-                                      {"resnet50", 128}, {"vgg16", 64},   {"bert_base", 64}};
+                  : std::vector<Case>{{"lenet5", 64},   {"lenet5", 1},     {"resnet18", 1},
+                                      {"resnet18", 64}, {"resnet50", 128}, {"vgg16", 64},
+                                      {"bert_base", 64}};
         for (const Case& c : cases)
             for (const bool fp16 : {false, true})
                 for (const bool train : {true, false})

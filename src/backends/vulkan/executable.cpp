@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <mutex>
 
 #include <fmt/format.h>
 
+#include "backends/gpu/advice.h"
+#include "pippin/device.h"
 #include "pippin/error.h"
 #include "profile/launches.h"
 
@@ -40,6 +43,9 @@ class Flight : public runtime::Completion {
 
 namespace {
 
+// Enough that it is a training loop.
+constexpr std::size_t kRunsBeforeAdvice = 200;
+
 gpu::Features features_of(const Capabilities& c) {
     gpu::Features f;
     f.small_tiles = c.software;
@@ -53,7 +59,11 @@ gpu::Features features_of(const Capabilities& c) {
 }  // namespace
 
 VulkanExecutable::VulkanExecutable(Context& context, Pipelines& pipelines, const plan::Plan& plan)
-    : context_(context), pipelines_(pipelines), slots_(plan.slots), aftermath_(plan) {
+    : context_(context),
+      pipelines_(pipelines),
+      slots_(plan.slots),
+      aftermath_(plan),
+      advice_(gpu::advice(plan, num_threads())) {
     gpu::Work work = gpu::make_work(plan, features_of(context.caps));
     checks_ = std::move(work.checks);
     scratch_bytes_ = work.scratch_bytes;
@@ -297,6 +307,10 @@ void VulkanExecutable::run_fallback(gpu::Fallback& f, const runtime::Bindings& b
 
 std::unique_ptr<runtime::Completion> VulkanExecutable::run(const runtime::Bindings& b) {
     context_.check_alive();
+    if (next_ == kRunsBeforeAdvice && !advice_.empty()) {
+        static std::once_flag told;
+        std::call_once(told, [&] { fmt::print(stderr, "pippin: note: {}\n", advice_); });
+    }
     Instance& in = instances_[next_++ % kInstances];
     if (in.submission) context_.wait(in.submission);
     if (in.commands.empty() || in.watched != profiling()) record(in);

@@ -74,6 +74,7 @@ class VulkanExecutable : public runtime::Executable {
     std::vector<Part> parts_;
     std::vector<Piece> pieces_;
     gpu::Aftermath aftermath_;
+    std::string advice_;
     std::int64_t scratch_bytes_ = 0;
     std::vector<Instance> instances_;
     std::size_t next_ = 0;
