@@ -1,6 +1,7 @@
 // pippin config: writes the file that launch reads, by asking.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "commands.h"
@@ -53,9 +54,11 @@ Config ask_all(const Config& before) {
         precisions[choose("Do you wish to use mixed precision?", precisions, precision)];
     c.num_processes = std::stoi(ask("How many processes should train?",
                                     std::to_string(before.num_processes.value_or(1)), check_count));
-    c.num_cpu_threads_per_process = std::stoi(ask(
-        "How many processor threads for each?",
-        std::to_string(before.num_cpu_threads_per_process.value_or(num_threads())), check_count));
+    c.num_cpu_threads_per_process =
+        std::stoi(ask("How many processor threads for each?",
+                      std::to_string(before.num_cpu_threads_per_process.value_or(
+                          std::max(1, num_threads() / *c.num_processes))),
+                      check_count));
     c.debug = ask_yes_no("Should launch print where each setting came from?",
                          before.debug.value_or(false));
     return c;

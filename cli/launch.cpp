@@ -9,7 +9,9 @@
 
 #include "commands.h"
 #include "config_file.h"
+#include "pippin/device.h"
 #include "pippin/error.h"
+#include "processes.h"
 #include "spelling.h"
 #include "system.h"
 
@@ -197,6 +199,9 @@ std::function<int()> setup(CLI::App& app) {
     app.prefix_command();  // the first word that is no flag ends pippin's part of the line
     app.footer(
         "As in: pippin launch --cpu cv_example --data_dir images\n"
+        "       pippin launch --num_processes 2 cv_example --data_dir images\n"
+        "Several processes train one model, each on its share of the samples, over MPI; where one\n"
+        "fails the others are stopped. The threads are shared out unless you say how many.\n"
         "Flags beat the environment, that beats the config file. The exit code is the program's.");
     return [&app, args]() -> int {
         std::vector<std::string> rest = app.remaining();
@@ -207,17 +212,16 @@ std::function<int()> setup(CLI::App& app) {
         const fs::path program = find_program(rest.front());
         const Settings settings(*args);
         if (settings.debug() && !args->quiet) fmt::print(stderr, "{}", settings.str());
-        if (settings["num_processes"] != "1")
-            throw ValueError(fmt::format(
-                "launch: num_processes is {}, but training runs in one process so far; say "
-                "--num_processes 1",
-                settings["num_processes"]));
         if (!settings["device"].empty()) set_environment("PIPPIN_DEVICE", settings["device"]);
         set_environment("PIPPIN_MIXED_PRECISION", settings["mixed_precision"]);
-        if (const std::string& threads = settings["num_cpu_threads_per_process"]; !threads.empty())
-            set_environment("OMP_NUM_THREADS", threads);
+        const int processes = std::stoi(settings["num_processes"]);
+        std::string threads = settings["num_cpu_threads_per_process"];
+        if (threads.empty() && processes > 1)
+            threads = std::to_string(std::max(1, num_threads() / processes));
+        if (!threads.empty()) set_environment("OMP_NUM_THREADS", threads);
         rest.erase(rest.begin());
         std::fflush(stderr);
+        if (processes > 1) return run_together("launch", program, rest, processes);
         const std::string reason = replace_by(program, rest);
         throw FileError(fmt::format("launch: cannot run {}: {}", program.string(), reason));
     };

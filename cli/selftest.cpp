@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <memory>
 
 #include "commands.h"
 #include "pippin/accelerator.h"
 #include "pippin/pippin.h"
+#include "processes.h"
+#include "system.h"
+#include "train/distributed.h"
 
 namespace pippin::cli {
 namespace {
@@ -17,13 +21,13 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const std::string& what) { throw Error("test: " + what); }
 
-data::TensorDataset line_samples() {
+data::TensorDataset line_samples(int count = 96) {
     std::vector<float> x, y;
-    for (int i = 0; i < 96; ++i) {
+    for (int i = 0; i < count; ++i) {
         x.push_back(static_cast<float>(i * 37 % 96) / 48 - 1);
         y.push_back(2 * x.back() + 3 + 0.1f * static_cast<float>(i % 5 - 2));
     }
-    return data::TensorDataset(tensor(x, {96, 1}), tensor(y, {96, 1}));
+    return data::TensorDataset(tensor(x, {count, 1}), tensor(y, {count, 1}));
 }
 
 struct Line {
@@ -149,7 +153,55 @@ void check_checkpoint(const fs::path& folder) {
     fmt::print("checkpoint: a run resumed in the middle of an epoch goes on bit for bit\n");
 }
 
-int run() {
+// Run by each of several processes.
+int run_as_one_of_several(const dist::Place& place) {
+    set_default_device(Device::Type::CPU);
+    const auto say = [&](const std::string& line) {
+        if (place.rank == 0) fmt::print("{}\n", line);
+        std::fflush(stdout);
+    };
+    const int n = place.size;
+    {  // 96 samples, which batches of 20 do not divide: each once, and equally many batches
+        Accelerator accelerator({.quiet = true});
+        data::DataLoader loader(line_samples(), {.batch_size = 20, .shuffle = true, .seed = 3});
+        accelerator.prepare(loader);
+        std::vector<double> seen;
+        for (const auto& batch : loader) {
+            if (batch.data.size(0) != 20) fail("a process got a batch that is not full");
+            for (const double v : accelerator.gather_for_metrics(batch.data).to_vector<double>())
+                seen.push_back(v);
+        }
+        std::sort(seen.begin(), seen.end());
+        if (seen.size() != 96 || std::adjacent_find(seen.begin(), seen.end()) != seen.end())
+            fail(fmt::format("{} processes did not see each sample once together", n));
+        say(fmt::format("loader: {} processes see each sample once, together", n));
+    }
+    {  // batches of 4 in each process are batches of 4 n in one
+        data::DataLoader whole(line_samples(24 * n),
+                               {.batch_size = 4 * n, .shuffle = true, .seed = 42});
+        data::DataLoader loader(line_samples(24 * n),
+                                {.batch_size = 4, .shuffle = true, .seed = 42});
+        const Line want = by_hand(whole);
+        Accelerator accelerator({.mixed_precision = "no", .quiet = true});
+        const Line have = trained(accelerator, loader);
+        if (!(std::fabs(have.a - want.a) <= 1e-5 && std::fabs(have.b - want.b) <= 1e-5))
+            fail(
+                fmt::format("{} processes gave a = {:.6f}, b = {:.6f} where {:.6f} and {:.6f} are "
+                            "right",
+                            n, have.a, have.b, want.a, want.b));
+        for (const std::string& other :
+             accelerator.gather_object(fmt::format("{} {}", have.a, have.b)))
+            if (other != fmt::format("{} {}", have.a, have.b))
+                fail("the processes' models are not the same after training");
+        say(fmt::format("training with {} processes: a = {:.4f}, b = {:.4f}, as by hand", n, have.a,
+                        have.b));
+    }
+    return 0;
+}
+
+int run(int processes) {
+    if (const dist::Place& place = dist::place(); place.size > 1)
+        return run_as_one_of_several(place);
     std::vector<Device> devices{Device::Type::CPU};
     try {
         (void)Device(Device::Type::GPU).description();
@@ -174,12 +226,27 @@ int run() {
         throw;
     }
     fs::remove_all(name);
+    if (processes > 1) {
+        std::fflush(stdout);
+        set_environment("OMP_NUM_THREADS", std::to_string(std::max(1, num_threads() / processes)));
+        if (const int code = run_together("test", own_path(), {"test"}, processes); code != 0)
+            fail(
+                fmt::format("the test with {} processes ended with exit code {}", processes, code));
+    }
     fmt::print("Test is a success!\n");
     return 0;
 }
 
-const Register command{{"test", "check that training works on this machine, in seconds",
-                        [](CLI::App&) -> std::function<int()> { return run; }}};
+std::function<int()> setup(CLI::App& app) {
+    auto processes = std::make_shared<int>(1);
+    app.add_option(flag("num_processes"), *processes,
+                   "also train with that many processes, over MPI")
+        ->check(CLI::PositiveNumber);
+    app.footer("As in: pippin test --num_processes 2");
+    return [processes] { return run(*processes); };
+}
+
+const Register command{{"test", "check that training works on this machine, in seconds", setup}};
 
 }  // namespace
 }  // namespace pippin::cli

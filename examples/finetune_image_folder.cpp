@@ -1,6 +1,8 @@
 // Trains or fine-tunes any model on a folder of images with one folder for each class. Leaves
 // model.safetensors, which the example `inference` reads, metrics.csv and curve.svg.
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "image_task.h"
 #include "training_flags.h"
@@ -64,7 +66,12 @@ int train_model(Args args) {
     accelerator.prepare(*model, optimizer, train_loader, eval_loader, schedule);
 
     const fs::path output = args.output_dir;
-    train::MetricsCsv metrics(output / "metrics.csv", {"epoch", "train_loss", "accuracy"});
+    // Of several processes one writes files.
+    const bool writes = accelerator.is_main_process();
+    std::optional<train::MetricsCsv> metrics;
+    if (writes)
+        metrics.emplace(output / "metrics.csv",
+                        std::vector<std::string>{"epoch", "train_loss", "accuracy"});
     train::Series losses{"training", {}, true}, accuracies{"test", {}, true};
     const auto save = [&] {
         fs::create_directories(output);
@@ -102,16 +109,16 @@ int train_model(Args args) {
         const double accuracy = examples::measure(accelerator, *model, eval_loader);
         const double loss = mean_loss.value();
         bar.end_epoch(fmt::format("test accuracy {:.4f}", accuracy), loss);
-        metrics.add({static_cast<double>(epoch), loss, accuracy});
         losses.points.emplace_back(epoch, loss);
         accuracies.points.emplace_back(epoch, accuracy);
-        train::write_curves_svg(
-            output / "curve.svg", args.model,
-            {{"loss", "epoch", "loss", {losses}}, {"accuracy", "epoch", "accuracy", {accuracies}}});
-        if (accuracy > best) {
-            best = accuracy;
-            save();
+        if (writes) {
+            metrics->add({static_cast<double>(epoch), loss, accuracy});
+            train::write_curves_svg(output / "curve.svg", args.model,
+                                    {{"loss", "epoch", "loss", {losses}},
+                                     {"accuracy", "epoch", "accuracy", {accuracies}}});
+            if (accuracy > best) save();
         }
+        best = std::max(best, accuracy);
         if (accelerator.stop_requested()) break;
     }
     accelerator.print(fmt::format("best accuracy {:.4f}; the model is in {}", best,

@@ -94,7 +94,8 @@ inline double measure(const pippin::Accelerator& accelerator, pippin::nn::Module
     pippin::train::Accuracy right;
     for (const auto& batch : loader) {
         const auto autocast = accelerator.autocast();
-        right.add(accelerator.gather_for_metrics(model(batch.data)), batch.target);
+        right.add(accelerator.gather_for_metrics(model(batch.data)),
+                  accelerator.gather_for_metrics(batch.target));
         pippin::flush();  // work starts while the next batch is being made
     }
     return right.value();

@@ -11,6 +11,7 @@ packages=(
     libjpeg-dev libpng-dev zlib1g-dev libzip-dev libutf8proc-dev libcairo2-dev fonts-dejavu-core
     libvulkan-dev libvulkan-volk-dev glslang-dev spirv-tools mesa-vulkan-drivers
     spirv-cross vulkan-validationlayers
+    libopenmpi-dev openmpi-bin
     libgtest-dev libbenchmark-dev
     dataset-fashion-mnist fortunes fortunes-min
 )
@@ -26,7 +27,7 @@ complain() { printf 'setup: %s\n' "$*" >&2; }
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
     say "this is not a Debian system, so nothing is installed for you. Pippin needs:"
     say "  commands:  a C++20 compiler (g++ 12, clang 14 or newer), make, cmake 3.25, ninja; ccache and clang-format are optional"
-    say "  libraries: oneDNN, Highway, fmt, CLI11, nlohmann-json, yaml-cpp, libjpeg, libpng, zlib, libzip, utf8proc, GoogleTest, Google Benchmark (optional), cairo (optional: charts as PNG); Vulkan headers, volk and glslang for GPUs (and, for their tests, spirv-cross and the validation layer)"
+    say "  libraries: oneDNN, Highway, fmt, CLI11, nlohmann-json, yaml-cpp, libjpeg, libpng, zlib, libzip, utf8proc, GoogleTest, Google Benchmark (optional), cairo (optional: charts as PNG); Vulkan headers, volk and glslang for GPUs (and, for their tests, spirv-cross and the validation layer); OpenMPI for several processes"
     say "  data:      the four Fashion-MNIST files, for the demo (Debian has them in dataset-fashion-mnist)"
     missing=()
     for command in cmake ninja; do

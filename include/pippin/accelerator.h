@@ -20,6 +20,9 @@
 // Prepared objects are held by reference: they must be there as long as the accelerator is used,
 // and may be destroyed before it, as here. While gradients add up, optimizer.step(),
 // schedule.step() and optimizer.zero_grad() do nothing.
+//
+// `pippin launch --num_processes N` runs the same program as N processes that train one model: each
+// takes every N-th batch (the batch size is a process's own), and gradients are averaged.
 #pragma once
 
 #include <filesystem>
@@ -53,6 +56,9 @@ struct AcceleratorOptions {
     std::vector<std::string> log_with{};       ///< "tensorboard", "csv", "jsonl"
     bool quiet = false;          ///< do not say which device and precision the run has
     bool handle_signals = true;  ///< SIGINT and SIGTERM set stop_requested() instead of killing
+    /// With several processes: gradients travel together in buckets of this size, each as soon as
+    /// it is complete.
+    double bucket_cap_mb = 25;
 };
 
 class Accelerator {
@@ -68,7 +74,9 @@ class Accelerator {
     const std::string& mixed_precision() const;
 
     /// Registers modules (moving them to the device), optimizers, loaders and schedules, in any
-    /// number and order. save_state() and load_state() cover them in this order.
+    /// number and order. save_state() and load_state() cover them in this order. With several
+    /// processes, all get process 0's parameters, buffers and order of samples; loaders are split
+    /// (DataLoader::split); a schedule's step() takes as many steps as there are processes.
     template <class... T>
     void prepare(T&... objects) {
         (prepare_one(objects), ...);
@@ -94,8 +102,13 @@ class Accelerator {
     /// Convolutions, linear layers and matrix products of this thread in the run's precision.
     [[nodiscard]] Autocast autocast() const;
     /// loss.backward(), divided by the number of batches in the window (the last window of an epoch
-    /// may have fewer) and scaled for fp16.
+    /// may have fewer) and scaled for fp16. With several processes it submits the work, and at the
+    /// end of a window the gradients become their mean over all processes.
     void backward(const Tensor& loss);
+    /// While it lives, backward() leaves each process its own gradients; the next one averages them
+    /// all. (Between the batches of accumulate()'s windows that is so anyway.)
+    class Guard;
+    [[nodiscard]] Guard no_sync() const;
     /// Unscales first. Does nothing but give the norm while gradients add up. Returns the norm
     /// before clipping (0-d).
     Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double p = 2);
@@ -103,17 +116,45 @@ class Accelerator {
     const amp::GradScaler& scaler() const;
     /// Whether fp16 made the last optimizer step a skipped one.
     bool optimizer_step_was_skipped() const;
-    /// Batches of all processes together, without what padded the last one.
-    Tensor gather_for_metrics(const Tensor& t) const { return t; }
 
-    // --- processes ---
+    // --- processes: what all of them call alike ---
     bool is_main_process() const { return process_index() == 0; }
-    bool is_local_main_process() const { return is_main_process(); }
-    int process_index() const { return 0; }
-    int num_processes() const { return 1; }
-    void wait_for_everyone() const { synchronize(); }
+    bool is_local_main_process() const { return local_process_index() == 0; }
+    bool is_last_process() const { return process_index() == num_processes() - 1; }
+    int process_index() const;
+    int local_process_index() const;  ///< among those on this machine
+    int num_processes() const;
+    void wait_for_everyone() const;
     /// A line on stdout, by the main process alone.
     void print(const std::string& line) const;
+    /// The tensors of all processes, one behind the other along dim 0 (scalars become a vector).
+    /// Waits, and carries no gradient. ValueError where shapes or dtypes differ.
+    Tensor gather(const Tensor& t) const;
+    /// gather(), without the samples that filled up the last batch of the loop under way.
+    Tensor gather_for_metrics(const Tensor& t) const;
+    /// One text of each process.
+    std::vector<std::string> gather_object(const std::string& text) const;
+    /// The sum or the mean over the processes, times `scale`. Integers are summed as integers.
+    Tensor reduce(const Tensor& t, const std::string& reduction = "sum", double scale = 1) const;
+    /// That of one process. ValueError where shapes or dtypes differ.
+    Tensor broadcast(const Tensor& t, int from_process = 0) const;
+    /// Made as long along `dim` as the longest of all processes', so that gather() takes it.
+    Tensor pad_across_processes(const Tensor& t, int dim = 0, double pad_index = 0,
+                                bool pad_first = false) const;
+    /// The others wait where they make it until the main process's is gone: for a download, say.
+    [[nodiscard]] Guard main_process_first() const;
+    [[nodiscard]] Guard local_main_process_first() const;  ///< of each machine
+    /// This process's part, equal for all but for the first ones' one item more; apply_padding
+    /// repeats the last item so that all parts are as long as the first.
+    template <class T>
+    std::vector<T> split_between_processes(const std::vector<T>& all,
+                                           bool apply_padding = false) const {
+        std::vector<T> own;
+        for (const std::int64_t i : part_of(static_cast<std::int64_t>(all.size()), apply_padding))
+            own.push_back(all[static_cast<std::size_t>(i)]);
+        return own;
+    }
+    Tensor split_between_processes(const Tensor& all, bool apply_padding = false) const;
 
     // --- checkpoints ---
     /// Writes all prepared and registered objects, random state and counters into a new folder,
@@ -142,7 +183,8 @@ class Accelerator {
 
     // --- stopping ---
     /// SIGINT or SIGTERM came (a second one ends the process at once). Finish the step,
-    /// save_state() and return exit_code().
+    /// save_state() and return exit_code(). Several processes learn of it together, up to two
+    /// steps later.
     bool stop_requested() const;
     /// 128 + the signal's number, as shells report it; 0 if none came.
     int exit_code() const;
@@ -161,12 +203,28 @@ class Accelerator {
     void prepare_one(optim::Optimizer& optimizer);
     void prepare_one(data::DataLoader& loader);
     void prepare_one(optim::Scheduler& schedule);
+    /// Numbers of the items that are this process's.
+    std::vector<std::int64_t> part_of(std::int64_t items, bool apply_padding) const;
     struct Impl;
     std::shared_ptr<Impl> impl_;  ///< its optimizers look at it as long as it is there
 };
 
-/// Seeds everything: weights, dropout, and loaders made afterwards.
-void set_seed(std::uint64_t seed);
+/// What ends with its scope.
+class [[nodiscard]] Accelerator::Guard {
+  public:
+    ~Guard();
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+
+  private:
+    friend class Accelerator;
+    explicit Guard(std::function<void()> end) : end_(std::move(end)) {}
+    std::function<void()> end_;
+};
+
+/// Seeds everything: weights, dropout, and loaders made afterwards. device_specific: each process
+/// draws numbers of its own (prepare() gives all the same weights and order of samples anyway).
+void set_seed(std::uint64_t seed, bool device_specific = false);
 
 /// Calls run(batch_size), and again with int(0.9 * batch_size) after freeing caches as long as it
 /// throws OutOfMemoryError. Returns the size that worked; OutOfMemoryError when 0 is reached.

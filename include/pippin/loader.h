@@ -72,7 +72,7 @@ class DataLoader {
     DataLoader(DataLoader&&) noexcept;
     DataLoader& operator=(DataLoader&&) noexcept;
 
-    std::int64_t size() const;  ///< batches in an epoch
+    std::int64_t size() const;  ///< batches in an epoch (of this process)
     const Dataset& dataset() const;
     const LoaderOptions& options() const;
 
@@ -92,6 +92,14 @@ class DataLoader {
     void set_position(const Position& p);
     /// Number of the loop under way, counted over all loaders of the process; 0 when there is none.
     std::uint64_t active_loop() const;
+
+    /// One of several processes takes every num_processes-th batch, from its own index on, of an
+    /// order that all have alike; first samples fill up what is missing for all to have equally
+    /// many full batches (with drop_last, what is missing is left out for all).
+    /// Accelerator.prepare() calls it.
+    void split(int process_index, int num_processes);
+    /// Of the samples that the processes' last batches have together, those that fill nothing up.
+    std::int64_t last_samples() const;
 
     class Iterator;
     /// Starts an epoch, ending a loop that may be under way, and loads its first batch.

@@ -156,6 +156,9 @@ class Scheduler {
     double last_lr() const;  ///< of the first group
     std::int64_t steps() const { return steps_; }
     void load(std::int64_t steps);  ///< resumes as if step() had been called that often
+    /// How many steps each step() takes, at most up to the schedule's last one (default 1). An
+    /// Accelerator sets the number of processes: an epoch has that many times fewer batches.
+    void set_stride(std::int64_t steps);
 
   protected:
     friend class SequentialLR;
@@ -163,11 +166,13 @@ class Scheduler {
     /// The rate of a group after `step` steps.
     virtual double lr(const ParamGroup& group, std::int64_t step) const = 0;
     virtual double momentum(const ParamGroup& group, std::int64_t) const { return group.momentum; }
+    /// The last step there is a rate for.
+    virtual std::int64_t last_step() const { return std::numeric_limits<std::int64_t>::max(); }
     /// Derived constructors end with it; lr() cannot be called before they are done.
     void apply();
 
     Optimizer* optimizer_;
-    std::int64_t steps_ = 0;
+    std::int64_t steps_ = 0, stride_ = 1;
 };
 
 /// lr * gamma^floor(step / step_size)
@@ -211,6 +216,7 @@ class OneCycleLR : public Scheduler {
   protected:
     double lr(const ParamGroup& group, std::int64_t step) const override;
     double momentum(const ParamGroup& group, std::int64_t step) const override;
+    std::int64_t last_step() const override { return o_.total_steps; }
 
   private:
     /// From `start` up (or down) to `top` in the first phase, from there to `end` in the second.

@@ -16,7 +16,8 @@
 namespace pippin::train {
 
 /// One line that is redrawn up to ten times a second on a terminal, and about ten plain lines an
-/// epoch elsewhere: epoch, share done, loss, images/s, most memory that tensors took, time left.
+/// epoch elsewhere: epoch, share done, loss, images/s, most memory that tensors took, time left. Of
+/// several processes the main one draws, and speaks for all.
 class ProgressBar {
   public:
     struct Options {

@@ -25,6 +25,7 @@ struct DataLoader::Impl {
     DatasetPtr dataset;
     LoaderOptions options;
     std::uint64_t seed;
+    int process = 0, processes = 1;
     std::int64_t batches;
     std::int64_t next_epoch = 0;
     std::int64_t first_batch = 0;  ///< of the next loop
@@ -37,9 +38,27 @@ struct DataLoader::Impl {
         : dataset(std::move(d)),
           options(o),
           seed(o.seed ? *o.seed : random_state().seed),
-          batches(dataset->size() / o.batch_size +
-                  (!o.drop_last && dataset->size() % o.batch_size != 0 ? 1 : 0)),
+          batches(count_batches()),
           prefetcher(dataset, o.workers, o.prefetch) {}
+
+    // Batches in an epoch: of one process of several.
+    std::int64_t count_batches() const {
+        const std::int64_t n = dataset->size(), size = options.batch_size;
+        if (options.drop_last) return n / size / processes;
+        const std::int64_t round = size * processes;
+        return processes == 1 ? n / size + (n % size != 0) : n / round + (n % round != 0);
+    }
+
+    std::vector<std::int64_t> share_of(const std::vector<std::int64_t>& order) const {
+        std::vector<std::int64_t> own;
+        for (std::int64_t b = 0; b < batches; ++b)
+            for (std::int64_t i = 0; i < options.batch_size; ++i) {
+                const auto at =
+                    static_cast<std::size_t>((b * processes + process) * options.batch_size + i);
+                own.push_back(order[at % order.size()]);
+            }
+        return own;
+    }
 
     void begin_epoch() {
         auto plan = std::make_shared<EpochPlan>();
@@ -52,6 +71,7 @@ struct DataLoader::Impl {
             plan->order.resize(static_cast<std::size_t>(dataset->size()));
             std::iota(plan->order.begin(), plan->order.end(), std::int64_t{0});
         }
+        if (processes > 1) plan->order = share_of(plan->order);
         static std::atomic<std::uint64_t> loops{0};
         ++run;
         active = ++loops;
@@ -125,6 +145,23 @@ void DataLoader::set_position(const Position& p) {
         throw;
     }
     impl_->seed = p.seed;
+}
+
+void DataLoader::split(int process_index, int num_processes) {
+    if (num_processes < 1 || process_index < 0 || process_index >= num_processes)
+        throw ValueError(fmt::format("DataLoader.split: process {} of {} does not exist",
+                                     process_index, num_processes));
+    if (impl_->active) throw ValueError("DataLoader.split: a loop over this loader is under way");
+    impl_->process = process_index;
+    impl_->processes = num_processes;
+    impl_->batches = impl_->count_batches();
+    impl_->first_batch = 0;
+}
+
+std::int64_t DataLoader::last_samples() const {
+    const std::int64_t round = impl_->options.batch_size * impl_->processes;
+    const std::int64_t rest = dataset().size() % round;
+    return rest == 0 || impl_->options.drop_last ? round : rest;
 }
 
 std::uint64_t DataLoader::active_loop() const { return impl_->active; }

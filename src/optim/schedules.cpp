@@ -1,6 +1,7 @@
 // Learning-rate schedules.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -25,7 +26,16 @@ void Scheduler::apply() {
 }
 
 void Scheduler::step() {
-    if (!optimizer_->last_step_skipped()) load(steps_ + 1);
+    if (optimizer_->last_step_skipped()) return;
+    // A stride ends at the schedule's end; a step beyond it is the caller's mistake.
+    const std::int64_t left = last_step() - steps_;
+    load(steps_ + (stride_ > 1 ? std::max<std::int64_t>(std::min(stride_, left), 0) : 1));
+}
+
+void Scheduler::set_stride(std::int64_t steps) {
+    if (steps < 1)
+        throw ValueError(fmt::format("Scheduler.set_stride: expected at least 1, got {}", steps));
+    stride_ = steps;
 }
 
 void Scheduler::load(std::int64_t steps) {

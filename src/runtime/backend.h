@@ -2,6 +2,7 @@
 // tensors and autograd.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -43,6 +44,8 @@ struct Bindings {
     std::span<const std::uint64_t> scalars;
     std::span<const std::int32_t> lost_inputs = {};  ///< have no value, for an error before
     Failure* failure = nullptr;                      ///< is told what fails; null: run() throws
+    /// Counts the launches that have ended well, in order; left alone by devices that cannot tell.
+    std::atomic<std::int32_t>* progress = nullptr;
 };
 
 /// Work that a device may still be doing.

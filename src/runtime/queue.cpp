@@ -209,6 +209,11 @@ class Queue {
     }
 
     std::unique_ptr<Completion> run(Submission& s, Failure& failure) {
+        // Most inputs come from earlier runs of this queue, which have ended or are before this one
+        // on the device. The others come from the thread that talks to other processes.
+        if (device_.type() == Device::Type::CPU)
+            for (auto& d : s.waits_for)
+                d.fence->block();
         lost_inputs_.clear();
         for (auto& d : s.waits_for)  // in order: what fails is known, but on devices of their own
             if (d.fence->done() && d.fence->lost(d.result)) {
@@ -235,7 +240,7 @@ class Queue {
         std::span<const Memory> all(memory_);
         const recording::Range range("run plan");
         return s.executable->run({all.first(s.inputs.size()), all.subspan(s.inputs.size()), arena,
-                                  s.scalars, lost_inputs_, &failure});
+                                  s.scalars, lost_inputs_, &failure, &s.fence->progress()});
     }
 
     const Device device_;

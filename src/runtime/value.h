@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pippin/device.h"
@@ -30,13 +31,33 @@ class Fence {
     }
     std::exception_ptr error() const { return done() ? error_ : nullptr; }
     bool failed_unseen() const { return done() && error_ && !seen_.load(); }
+    void block() const;  ///< until it is signalled, whatever the outcome
+
+    // --- a run that is under way ---
+    /// Which launch of the run writes each result last; before the run is submitted.
+    void set_launches(std::vector<std::int32_t> of_results) { launches_ = std::move(of_results); }
+    /// Launches that have ended well, in order: the device's to count up, if it can.
+    std::atomic<std::int32_t>& progress() { return progress_; }
+    /// Whether a result's bytes are there, although the run may go on: what lets processes exchange
+    /// gradients while others are still being computed.
+    bool has(std::int32_t result) const {
+        if (done()) return !lost(result);
+        const auto k = static_cast<std::size_t>(result);
+        return k < launches_.size() && progress_.load(std::memory_order_acquire) > launches_[k];
+    }
+    /// The launch that writes a result last; -1 where that is not known.
+    std::int32_t launch_of(std::int32_t result) const {
+        const auto k = static_cast<std::size_t>(result);
+        return k < launches_.size() ? launches_[k] : -1;
+    }
 
   private:
-    void block() const;
     std::atomic<std::uint32_t> done_{0};
+    std::atomic<std::int32_t> progress_{0};
     mutable std::atomic<bool> seen_{false};  ///< someone was told of the error
     std::exception_ptr error_;
     std::vector<char> lost_;
+    std::vector<std::int32_t> launches_;
 };
 
 /// A block from a device's allocator, given back when the last holder goes.

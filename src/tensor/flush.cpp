@@ -32,8 +32,9 @@ std::uint32_t last_mark = 0;  // under the graph lock
 struct Compiled {
     std::shared_ptr<runtime::Executable> executable;
     std::vector<plan::OutputInfo> outputs;
-    std::vector<std::int32_t> buffers;  ///< number of each output's buffer
-    std::vector<std::int32_t> uses;     ///< how many outputs have that buffer
+    std::vector<std::int32_t> buffers;     ///< number of each output's buffer
+    std::vector<std::int32_t> uses;        ///< how many outputs have that buffer
+    std::vector<std::int32_t> written_by;  ///< the launch that writes each output last
     std::int64_t num_buffers = 0, arena_bytes = 0, launches = 0;
 };
 
@@ -194,6 +195,8 @@ std::shared_ptr<Compiled> compile(const plan::Trace& t, Device device) {
     for (auto& o : p.outputs)
         c->buffers.push_back(
             o.same_as_input >= 0 ? -1 : p.slots[static_cast<std::size_t>(o.slot)].index);
+    for (auto& o : p.outputs)
+        c->written_by.push_back(o.launch);
     c->num_buffers = p.num_outputs;
     c->uses.resize(static_cast<std::size_t>(p.num_outputs));
     for (auto b : c->buffers)
@@ -265,6 +268,7 @@ void run(plan::Trace& t) {
     }
     for (std::size_t k = 0; k < t.targets.size(); ++k)
         t.targets[k].node->value = std::move(values[k]);
+    s.fence->set_launches(c->written_by);
     runtime::submit(device, std::move(s));
 }
 

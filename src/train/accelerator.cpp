@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <unordered_set>
 
 #include "pippin/random.h"
 #include "pippin/stats.h"
@@ -47,6 +49,10 @@ const data::DataLoader* Accelerator::Impl::active_loader() const {
 }
 
 bool Accelerator::Impl::may_step(optim::Optimizer& optimizer) {
+    if (gradients && !backward_was_called)
+        throw ValueError(
+            "Accelerator: with several processes call accelerator.backward(loss) before "
+            "optimizer.step(); loss.backward() leaves each process its own gradients");
     if (!sync()) {
         flush();  // this batch's gradients; its activations go
         return false;
@@ -65,6 +71,33 @@ bool Accelerator::Impl::may_zero_grad(optim::Optimizer&) {
     return !gradients_pending;
 }
 
+void Accelerator::Impl::average_gradients() {
+    std::vector<Tensor> parameters, buffers;
+    std::unordered_set<const Variable*> seen;
+    const auto add = [&](const Tensor& p) {
+        if (p.requires_grad() && seen.insert(p.variable().get()).second) parameters.push_back(p);
+    };
+    for (const nn::Module* model : models) {
+        for (const Tensor& p : model->parameters())
+            add(p);
+        for (const auto& [name, buffer] : model->named_buffers())
+            buffers.push_back(buffer);
+    }
+    for (const optim::Optimizer* optimizer : optimizers)
+        for (const auto& group : optimizer->groups())
+            for (const Tensor& p : group.params)
+                add(p);
+    gradients->average(parameters, buffers, signals ? StopSignals::received() : 0);
+}
+
+int Accelerator::Impl::signal() {
+    if (!signals) return 0;
+    if (!gradients) return StopSignals::received();
+    // One process must not save and leave while another one waits for its gradients.
+    if (agreed_signal == 0) agreed_signal = gradients->signal_of_all();
+    return agreed_signal;
+}
+
 void Accelerator::Impl::unscale_gradients() {
     for (optim::Optimizer* optimizer : optimizers)
         scaler.unscale_(*optimizer);
@@ -78,6 +111,9 @@ Accelerator::Accelerator(AcceleratorOptions o) {
     if (o.total_limit < 0)
         throw ValueError(
             fmt::format("Accelerator: total_limit must not be negative, got {}", o.total_limit));
+    if (!(o.bucket_cap_mb > 0))
+        throw ValueError(
+            fmt::format("Accelerator: bucket_cap_mb must be positive, got {}", o.bucket_cap_mb));
     if (o.automatic_checkpoint_naming && o.project_dir.empty())
         throw ValueError("Accelerator: automatic_checkpoint_naming needs a project_dir");
     const std::string precision = chosen_precision(o);
@@ -93,12 +129,15 @@ Accelerator::Accelerator(AcceleratorOptions o) {
     }
     impl_->device = default_device();
     if (o.handle_signals) impl_->signals = std::make_unique<StopSignals>();
-    if (o.quiet) return;
-    fmt::print(stderr, "pippin: training on {} ({}; {}), precision {}\n", impl_->device.str(),
-               impl_->device.description(), reason, precision);
+    if (o.quiet || !is_main_process()) return;
+    fmt::print(stderr, "pippin: training on {} ({}; {}), precision {}{}\n", impl_->device.str(),
+               impl_->device.description(), reason, precision,
+               num_processes() > 1 ? fmt::format(", {} processes", num_processes()) : "");
 }
 
-Accelerator::~Accelerator() = default;
+Accelerator::~Accelerator() {
+    if (std::uncaught_exceptions() > 0) dist::give_up();
+}
 
 Device Accelerator::device() const { return impl_->device; }
 const std::string& Accelerator::mixed_precision() const { return impl_->precision; }
@@ -106,6 +145,7 @@ const std::string& Accelerator::mixed_precision() const { return impl_->precisio
 void Accelerator::prepare_one(nn::Module& model) {
     add_once(impl_->models, model, "model");
     model.to(impl_->device);
+    dist::make_equal(model.state_dict());
 }
 void Accelerator::prepare_one(optim::Optimizer& optimizer) {
     add_once(impl_->optimizers, optimizer, "optimizer");
@@ -113,9 +153,15 @@ void Accelerator::prepare_one(optim::Optimizer& optimizer) {
 }
 void Accelerator::prepare_one(data::DataLoader& loader) {
     add_once(impl_->loaders, loader, "loader");
+    if (num_processes() == 1) return;
+    loader.split(process_index(), num_processes());
+    data::DataLoader::Position p = loader.position();
+    dist::broadcast(&p.seed, sizeof p.seed);
+    loader.set_position(p);
 }
 void Accelerator::prepare_one(optim::Scheduler& schedule) {
     add_once(impl_->schedules, schedule, "schedule");
+    schedule.set_stride(num_processes());
 }
 
 Accelerator::Window::Window(Accelerator& a) : accelerator_(a) {
@@ -156,7 +202,8 @@ void Accelerator::backward(const Tensor& loss) {
     if (impl_->in_window && impl_->window_size > 1)
         part = part / static_cast<double>(impl_->window_size);
     impl_->scaler.scale(part).backward();
-    impl_->gradients_pending = true;
+    impl_->gradients_pending = impl_->backward_was_called = true;
+    if (impl_->gradients && impl_->sync() && impl_->no_sync == 0) impl_->average_gradients();
 }
 
 Tensor Accelerator::clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm,
@@ -186,8 +233,13 @@ void Accelerator::print(const std::string& line) const {
     std::fflush(stdout);
 }
 
-bool Accelerator::stop_requested() const { return impl_->signals && StopSignals::received() != 0; }
-int Accelerator::exit_code() const { return stop_requested() ? 128 + StopSignals::received() : 0; }
+bool Accelerator::stop_requested() const { return impl_->signal() != 0; }
+int Accelerator::exit_code() const {
+    const int signal = impl_->signal();
+    if (signal == 0) return 0;
+    dist::expect_exit();
+    return 128 + signal;
+}
 
 void Accelerator::init_trackers(const std::string& run,
                                 const std::map<std::string, std::string>& config) {
@@ -222,7 +274,9 @@ void Accelerator::register_for_checkpointing(const std::string& name,
     impl_->custom.push_back({name, std::move(save), std::move(load)});
 }
 
-void set_seed(std::uint64_t seed) { manual_seed(seed); }
+void set_seed(std::uint64_t seed, bool device_specific) {
+    manual_seed(seed + (device_specific ? static_cast<std::uint64_t>(dist::place().rank) : 0));
+}
 
 std::int64_t find_executable_batch_size(std::int64_t starting_batch_size,
                                         const std::function<void(std::int64_t)>& run) {

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "pippin/accelerator.h"
+#include "train/distributed.h"
+#include "train/gradient_sync.h"
 
 namespace pippin {
 
@@ -46,12 +48,25 @@ struct Accelerator::Impl : optim::StepGate {
     std::int64_t steps = 0;
     int next_checkpoint = 0;
 
+    // --- several processes ---
+    const dist::Place& place;
+    std::unique_ptr<dist::GradientSync> gradients;  ///< null with one process
+    int no_sync = 0;                                ///< guards
+    bool backward_was_called = false;
+    int agreed_signal = 0;  ///< that all processes know of
+
     explicit Impl(const AcceleratorOptions& o, bool scales)
-        : options(o), scaler([&] {
+        : options(o),
+          scaler([&] {
               amp::GradScalerOptions s = o.scaler;
               s.enabled = s.enabled && scales;
               return s;
-          }()) {}
+          }()),
+          place(dist::place()) {
+        if (place.size > 1)
+            gradients = std::make_unique<dist::GradientSync>(
+                static_cast<std::size_t>(o.bucket_cap_mb * 1e6));
+    }
 
     bool sync() const { return !in_window || window_batch >= window_size; }
     /// The prepared loader whose loop began last and is under way.
@@ -59,6 +74,15 @@ struct Accelerator::Impl : optim::StepGate {
 
     bool may_step(optim::Optimizer& optimizer) override;
     bool may_zero_grad(optim::Optimizer& optimizer) override;
+    /// Everything but what is each process's own, of which `of_processes` tells.
+    void write_state(const std::filesystem::path& folder,
+                     const std::vector<std::string>& of_processes, bool adding_up) const;
+    void read_state(const std::filesystem::path& folder);
+
+    /// The mean of all processes' gradients, after a backward pass.
+    void average_gradients();
+    /// The signal that asks this run to end, or 0; the same in all processes.
+    int signal();
     /// fp16: gradients as they are, before clipping looks at them.
     void unscale_gradients();
 };

@@ -120,6 +120,7 @@ class NewFolder {
     NewFolder& operator=(const NewFolder&) = delete;
 
     fs::path file(const std::string& name) const { return partial_ / name; }
+    const fs::path& partial() const { return partial_; }
     void commit() {
         io::flush_folder(partial_);
         std::error_code error;
@@ -201,45 +202,90 @@ void verify_files(const fs::path& folder, const json& manifest) {
     }
 }
 
+std::string gradients_name(int process, std::size_t index) {
+    return file_name(
+        process == 0 ? "gradients" : fmt::format("gradients_process{}", process).c_str(), index);
+}
+
+void write_tensors(const fs::path& folder, const std::string& name, const io::NamedTensors& tensors,
+                   json& files) {
+    io::save_safetensors(folder / name, tensors, {{"format", "pt"}});
+    const Checksum c = checksum_of(folder / name);
+    files[name] = {{"bytes", c.bytes}, {"crc32", c.crc32}};
+}
+
+json as_json(const RandomState& random) {
+    return {{"seed", random.seed}, {"sequence", random.sequence}};
+}
+
 }  // namespace
 
 std::filesystem::path Accelerator::save_state(const fs::path& folder) {
     Impl& m = *impl_;
     fs::path target = folder;
     const fs::path automatic = m.options.project_dir / "checkpoints";
-    if (target.empty()) {
-        if (!m.options.automatic_checkpoint_naming)
-            throw ValueError(
-                "Accelerator.save_state: name a folder, or set automatic_checkpoint_naming");
-        const auto there = numbered(automatic);
-        const int after = there.empty() ? 0 : there.back().first + 1;
-        m.next_checkpoint = std::max(m.next_checkpoint, after);
-        target = automatic / fmt::format("checkpoint_{}", m.next_checkpoint);
-    }
-    NewFolder out(target);
-    json manifest{{"format", "pippin checkpoint"}, {"version", kVersion}};
-    manifest["device"] = m.device.str();
-    manifest["mixed_precision"] = m.precision;
-    const auto write = [&](const std::string& name, const io::NamedTensors& tensors) {
-        io::save_safetensors(out.file(name), tensors, {{"format", "pt"}});
-        const Checksum c = checksum_of(out.file(name));
-        manifest["files"][name] = {{"bytes", c.bytes}, {"crc32", c.crc32}};
-    };
-    manifest["files"] = json::object();
-    manifest["models"] = m.models.size();
-    for (std::size_t i = 0; i < m.models.size(); ++i)
-        write(file_name("model", i), m.models[i]->state_dict());
-    manifest["optimizers"] = m.optimizers.size();
+    const bool main = is_main_process();
+    if (target.empty() && !m.options.automatic_checkpoint_naming)
+        throw ValueError(
+            "Accelerator.save_state: name a folder, or set automatic_checkpoint_naming");
+    std::optional<NewFolder> out;
+    dist::together([&] {
+        if (!main) return;
+        if (target.empty()) {
+            const auto there = numbered(automatic);
+            const int after = there.empty() ? 0 : there.back().first + 1;
+            m.next_checkpoint = std::max(m.next_checkpoint, after);
+            target = automatic / fmt::format("checkpoint_{}", m.next_checkpoint);
+        }
+        out.emplace(target);
+    });
+    // Each process adds what is its own: random state, and gradients that are still to be averaged.
+    const fs::path partial = dist::broadcast(main ? out->partial().string() : "");
     const bool adding_up = m.window_batch > 0 && m.gradients_pending;
-    for (std::size_t i = 0; i < m.optimizers.size(); ++i) {
-        write(file_name("optimizer", i), m.optimizers[i]->state_dict());
-        if (adding_up) write(file_name("gradients", i), gradients_of(*m.optimizers[i]));
+    json own{{"files", json::object()}};
+    dist::together([&] {
+        for (std::size_t i = 0; adding_up && i < m.optimizers.size(); ++i)
+            write_tensors(partial, gradients_name(process_index(), i),
+                          gradients_of(*m.optimizers[i]), own["files"]);
+        own["random"] = as_json(random_state());
+    });
+    const std::vector<std::string> all = dist::all_gather(own.dump());
+    dist::together([&] {
+        if (!main) return;
+        m.write_state(partial, all, adding_up);
+        out->commit();
+    });
+    if (folder.empty()) {
+        ++m.next_checkpoint;
+        auto there = numbered(automatic);
+        const auto limit = static_cast<std::size_t>(m.options.total_limit);
+        for (std::size_t i = 0; main && limit > 0 && i + limit < there.size(); ++i) {
+            std::error_code error;
+            fs::remove(there[i].second / kManifest, error);  // first: what is left is none
+            fs::remove_all(there[i].second, error);
+        }
     }
+    return dist::broadcast(target.string());
+}
+
+void Accelerator::Impl::write_state(const fs::path& folder,
+                                    const std::vector<std::string>& of_processes,
+                                    bool adding_up) const {
+    json manifest{{"format", "pippin checkpoint"}, {"version", kVersion}};
+    manifest["device"] = device.str();
+    manifest["mixed_precision"] = precision;
+    json& files = manifest["files"] = json::object();
+    manifest["models"] = models.size();
+    for (std::size_t i = 0; i < models.size(); ++i)
+        write_tensors(folder, file_name("model", i), models[i]->state_dict(), files);
+    manifest["optimizers"] = optimizers.size();
+    for (std::size_t i = 0; i < optimizers.size(); ++i)
+        write_tensors(folder, file_name("optimizer", i), optimizers[i]->state_dict(), files);
     manifest["schedules"] = json::array();
-    for (const optim::Scheduler* s : m.schedules)
+    for (const optim::Scheduler* s : schedules)
         manifest["schedules"].push_back(s->steps());
     manifest["loaders"] = json::array();
-    for (const data::DataLoader* l : m.loaders) {
+    for (const data::DataLoader* l : loaders) {
         const auto p = l->position();
         manifest["loaders"].push_back({{"epoch", p.epoch},
                                        {"batch", p.batch},
@@ -247,16 +293,23 @@ std::filesystem::path Accelerator::save_state(const fs::path& folder) {
                                        {"batches", l->size()},
                                        {"batch_size", l->options().batch_size}});
     }
-    const RandomState random = random_state();
-    manifest["random"] = {{"seed", random.seed}, {"sequence", random.sequence}};
-    const auto scaler = m.scaler.state();
-    manifest["scaler"] = {{"scale", scaler.scale},
-                          {"good_steps", scaler.good_steps},
-                          {"skipped_steps", scaler.skipped_steps}};
-    manifest["steps"] = m.steps;
-    manifest["window"] = {{"batch", adding_up ? m.window_batch : 0}, {"size", m.window_size}};
+    manifest["processes"] = of_processes.size();
+    for (const std::string& text : of_processes) {
+        const json own = json::parse(text);
+        files.update(own.at("files"));
+        if (of_processes.size() > 1)
+            manifest["random"].push_back(own.at("random"));
+        else
+            manifest["random"] = own.at("random");
+    }
+    const auto scale = scaler.state();
+    manifest["scaler"] = {{"scale", scale.scale},
+                          {"good_steps", scale.good_steps},
+                          {"skipped_steps", scale.skipped_steps}};
+    manifest["steps"] = steps;
+    manifest["window"] = {{"batch", adding_up ? window_batch : 0}, {"size", window_size}};
     manifest["custom"] = json::object();
-    for (const Impl::Custom& c : m.custom)
+    for (const Custom& c : custom)
         manifest["custom"][c.name] = c.save();
     std::string text;
     try {
@@ -264,23 +317,9 @@ std::filesystem::path Accelerator::save_state(const fs::path& folder) {
     } catch (const json::exception&) {
         throw ValueError("Accelerator.save_state: registered text must be UTF-8");
     }
-    {
-        io::AtomicFile file(out.file(kManifest));
-        file.write(text.data(), text.size());
-        file.commit();
-    }
-    out.commit();
-    if (folder.empty()) {
-        ++m.next_checkpoint;
-        auto there = numbered(automatic);
-        const auto limit = static_cast<std::size_t>(m.options.total_limit);
-        for (std::size_t i = 0; limit > 0 && i + limit < there.size(); ++i) {
-            std::error_code error;
-            fs::remove(there[i].second / kManifest, error);  // first: what is left is none
-            fs::remove_all(there[i].second, error);
-        }
-    }
-    return target;
+    io::AtomicFile file(folder / kManifest);
+    file.write(text.data(), text.size());
+    file.commit();
 }
 
 std::optional<fs::path> Accelerator::latest_checkpoint() const {
@@ -292,28 +331,44 @@ std::optional<fs::path> Accelerator::latest_checkpoint() const {
 std::filesystem::path Accelerator::load_state(const fs::path& given) {
     Impl& m = *impl_;
     fs::path folder = given;
-    if (folder.empty()) {
+    dist::together([&] {
+        if (!given.empty()) return;
         const auto latest = latest_checkpoint();
         if (!latest)
             fail(m.options.project_dir / "checkpoints", "there is no checkpoint to go on from");
         folder = *latest;
-    }
+    });
+    folder = dist::broadcast(folder.string());
+    dist::together([&] { m.read_state(folder); });
+    return folder;
+}
+
+void Accelerator::Impl::read_state(const fs::path& folder) {
+    Impl& m = *this;
     const json manifest = read_manifest(folder);
     struct Counts {
         const char* what;
         std::size_t have, need;
     };
     io::NamedTensors tensors;
-    std::vector<io::NamedTensors> models, optimizers, gradients;
+    std::vector<io::NamedTensors> new_models, new_optimizers, new_gradients;
     std::vector<data::DataLoader::Position> positions;
     std::vector<std::int64_t> schedule_steps;
     RandomState random;
-    amp::GradScaler::State scaler;
-    std::int64_t steps = 0;
-    int window_batch = 0, window_size = 1;
-    std::map<std::string, std::string> custom;
+    amp::GradScaler::State scale;
+    std::int64_t steps_then = 0;
+    int batch = 0, size = 1;
+    std::map<std::string, std::string> texts;
     try {
         verify_files(folder, manifest);
+        const auto processes = manifest.value("processes", 1);
+        if (processes != place.size)
+            fail(folder, fmt::format("was saved by {} process{}, and this run has {}: launch it "
+                                     "with --num_processes {}",
+                                     processes, processes == 1 ? "" : "es", place.size, processes));
+        const json& of_all = manifest.at("random");
+        const json& own_random =
+            of_all.is_array() ? of_all.at(static_cast<std::size_t>(place.rank)) : of_all;
         for (const Counts& c :
              {Counts{"models", manifest.at("models").get<std::size_t>(), m.models.size()},
               Counts{"optimizers", manifest.at("optimizers").get<std::size_t>(),
@@ -323,18 +378,18 @@ std::filesystem::path Accelerator::load_state(const fs::path& given) {
             if (c.have != c.need)
                 fail(folder,
                      fmt::format("has {} {}, but {} were prepared", c.have, c.what, c.need));
-        window_batch = manifest.at("window").at("batch").get<int>();
-        window_size = manifest.at("window").at("size").get<int>();
+        batch = manifest.at("window").at("batch").get<int>();
+        size = manifest.at("window").at("size").get<int>();
         for (std::size_t i = 0; i < m.models.size(); ++i)
-            models.push_back(
+            new_models.push_back(
                 io::load_safetensors(folder / file_name("model", i)).tensors(m.device));
         for (std::size_t i = 0; i < m.optimizers.size(); ++i) {
-            optimizers.push_back(
+            new_optimizers.push_back(
                 io::load_safetensors(folder / file_name("optimizer", i)).tensors(m.device));
-            gradients.emplace_back();
-            if (window_batch > 0)
-                gradients.back() =
-                    io::load_safetensors(folder / file_name("gradients", i)).tensors(m.device);
+            new_gradients.emplace_back();
+            if (batch > 0)
+                new_gradients.back() =
+                    io::load_safetensors(folder / gradients_name(place.rank, i)).tensors(m.device);
         }
         for (const json& s : manifest.at("schedules"))
             schedule_steps.push_back(s.get<std::int64_t>());
@@ -350,18 +405,18 @@ std::filesystem::path Accelerator::load_state(const fs::path& given) {
                                          l.at("batch_size").get<std::int64_t>(),
                                          m.loaders[i]->size(), m.loaders[i]->options().batch_size));
         }
-        random = {manifest.at("random").at("seed").get<std::uint64_t>(),
-                  manifest.at("random").at("sequence").get<std::uint64_t>()};
-        scaler = {manifest.at("scaler").at("scale").get<double>(),
-                  manifest.at("scaler").at("good_steps").get<std::int64_t>(),
-                  manifest.at("scaler").at("skipped_steps").get<std::int64_t>()};
-        steps = manifest.at("steps").get<std::int64_t>();
-        custom = manifest.at("custom").get<std::map<std::string, std::string>>();
+        random = {own_random.at("seed").get<std::uint64_t>(),
+                  own_random.at("sequence").get<std::uint64_t>()};
+        scale = {manifest.at("scaler").at("scale").get<double>(),
+                 manifest.at("scaler").at("good_steps").get<std::int64_t>(),
+                 manifest.at("scaler").at("skipped_steps").get<std::int64_t>()};
+        steps_then = manifest.at("steps").get<std::int64_t>();
+        texts = manifest.at("custom").get<std::map<std::string, std::string>>();
     } catch (const json::exception& e) {
         fail(folder, fmt::format("{} is damaged: {}", kManifest, e.what()));
     }
     for (const Impl::Custom& c : m.custom)
-        if (!custom.count(c.name))
+        if (!texts.count(c.name))
             fail(folder, fmt::format("has no \"{}\", which was registered", c.name));
 
     // Everything is read; from here on a failure goes back to what was.
@@ -396,23 +451,22 @@ std::filesystem::path Accelerator::load_state(const fs::path& given) {
         set_random_state(from_random);
     };
     try {
-        put(models, optimizers, gradients, schedule_steps, positions, random);
+        put(new_models, new_optimizers, new_gradients, schedule_steps, positions, random);
         for (const Impl::Custom& c : m.custom)
-            c.load(custom.at(c.name));
-        m.scaler.load_state(scaler.scale > 0 ? scaler : m.scaler.state());
+            c.load(texts.at(c.name));
+        m.scaler.load_state(scale.scale > 0 ? scale : m.scaler.state());
     } catch (...) {
         put(old_models, old_optimizers, old_gradients, old_steps, old_positions, old_random);
         throw;
     }
-    m.steps = steps;
-    m.window_batch = window_batch;
-    m.window_size = window_size;
-    m.gradients_pending = window_batch > 0;
+    m.steps = steps_then;
+    m.window_batch = batch;
+    m.window_size = size;
+    m.gradients_pending = batch > 0;
     const std::string made_on = manifest.value("device", "");
-    if (made_on != m.device.str())
+    if (made_on != m.device.str() && place.rank == 0)
         fmt::print(stderr, "pippin: {} was made on {}; going on with it on {}\n", folder.string(),
                    made_on, m.device.str());
-    return folder;
 }
 
 void Accelerator::save_model(const nn::Module& model, const fs::path& folder) const {

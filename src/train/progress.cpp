@@ -6,6 +6,7 @@
 
 #include "pippin/stats.h"
 #include "pippin/train.h"
+#include "train/distributed.h"
 #include "train/terminal.h"
 
 namespace pippin::train {
@@ -67,7 +68,7 @@ double ProgressBar::images_per_s() const {
 
 void ProgressBar::update(std::int64_t images, const std::function<double()>& loss) {
     if (!running_) begin_epoch();
-    done_ += images;
+    done_ += images * dist::place_so_far().size;
     bool due = false;
     if (o_.quiet) {
     } else if (terminal_) {
@@ -106,6 +107,7 @@ void ProgressBar::end_epoch(const std::string& note, std::optional<double> loss)
 
 void ProgressBar::draw(bool last, const std::string& note) {
     if (o_.quiet || (!terminal_ && o_.lines_per_epoch == 0)) return;
+    if (dist::place_so_far().rank != 0) return;
     drawn_ = Clock::now();
     lines_drawn_ = done_ * o_.lines_per_epoch / o_.images_per_epoch;
     const double share =

@@ -134,6 +134,9 @@ std::unique_ptr<runtime::Completion> CpuExecutable::run(const runtime::Bindings&
         for (std::size_t i = 0; i < steps_.size(); ++i) {
             try {
                 run_step(steps_[i], bindings);
+                if (bindings.progress)
+                    bindings.progress->store(static_cast<std::int32_t>(i) + 1,
+                                             std::memory_order_release);
             } catch (...) {
                 if (!bindings.failure) throw;
                 bindings.failure->error = std::current_exception();
