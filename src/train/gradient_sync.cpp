@@ -168,6 +168,12 @@ struct Round {
     std::shared_ptr<Fence> fence = std::make_shared<Fence>();  ///< of all results
 
     void run(Talk& talk);
+    /// This process is to end: what waits for the results must not wait for ever.
+    void abandon() {
+        if (!fence->done())
+            fence->signal(std::make_exception_ptr(
+                Error("the gradients of this step were not averaged: the process ends")));
+    }
 };
 
 void Round::run(Talk& talk) {
@@ -238,8 +244,8 @@ void Round::run(Talk& talk) {
                           "gradients; its own message says why"));
         }
         ++rounds_done;
-    } catch (...) {  // this process is to end: what waits for the results must not wait for ever
-        fence->signal(std::current_exception());
+    } catch (...) {
+        abandon();
         throw;
     }
     fence->signal(error);
@@ -364,7 +370,9 @@ void GradientSync::average(const std::vector<Tensor>& parameters,
     for (const Entry& e : round->gradients)
         if (e.from.fence) round->last.push_back(e.from);
     impl_->before = std::exchange(impl_->round, round);
-    post([round](Talk& talk) { round->run(talk); });
+    // A task may be dropped without having run.
+    const std::shared_ptr<Round> task(round.get(), [round](Round* r) { r->abandon(); });
+    post([task](Talk& talk) { task->run(talk); });
 
     const bool leader = place().rank == 0;
     const auto at_home = [](const graph::NodePtr& n, Device d) {

@@ -1,6 +1,7 @@
 // The examples end to end, at tiny sizes, as programs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <regex>
@@ -11,6 +12,7 @@
 #include "pippin/io.h"
 #include "pippin/models.h"
 #include "pippin/random.h"
+#include "train/distributed.h"
 
 namespace pippin {
 namespace {
@@ -22,6 +24,7 @@ using test::write_jpegs;
 namespace fs = std::filesystem;
 
 const fs::path kExamples = fs::path(PIPPIN_BUILD_DIR) / "examples";
+const fs::path kPippin = fs::path(PIPPIN_BUILD_DIR) / "bin" / "pippin";
 const std::string kClean = "env -u PIPPIN_DEVICE -u PIPPIN_MIXED_PRECISION ";
 
 class Examples : public testing::Test {
@@ -31,6 +34,13 @@ class Examples : public testing::Test {
     }
     Outcome run(const std::string& example, const std::string& arguments) const {
         return shell(kClean + (kExamples / example).string() + " " + arguments);
+    }
+    static bool can_launch_two() {
+        return dist::has_transport() && fs::exists(kPippin) && shell("mpirun --version").code == 0;
+    }
+    static Outcome run_two(const std::string& example, const std::string& arguments) {
+        return shell(kClean + "XDG_CONFIG_HOME=/nonexistent timeout 120 " + kPippin.string() +
+                     " launch --num_processes 2 " + example + " " + arguments);
     }
     test::ScratchFolder folder;
 };
@@ -110,6 +120,19 @@ TEST_F(Examples, CvExampleLearnsFromJpegs) {
             epochs[i], std::regex("epoch " + std::to_string(i) + R"(: [0-9]+\.[0-9]{2})")))
             << epochs[i];
     EXPECT_GT(std::atof(epochs.back().c_str() + 9), 80) << o.output;
+
+    // Two processes: the same lines, once, and as good.
+    if (can_launch_two()) {
+        o = run_two("cv_example", common + "--epochs 4");
+        ASSERT_EQ(o.code, 0) << o.output;
+        const auto lines = o.lines();
+        EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
+                                [](const std::string& l) { return l.rfind("epoch ", 0) == 0; }),
+                  4)
+            << o.output;
+        EXPECT_GT(std::atof(lines.back().c_str() + 9), 80) << o.output;
+        EXPECT_TRUE(o.has("2 processes")) << o.output;
+    }
 
     o = run("cv_example", common + "--epochs 1 --mixed_precision bf16");
     ASSERT_EQ(o.code, 0) << o.output;
@@ -264,6 +287,14 @@ TEST_F(Examples, NlpExampleLearnsFromFortunes) {
         << o.output;
     EXPECT_GT(std::atof(last[1].str().c_str()), 0.9) << o.output;
     EXPECT_TRUE(fs::exists(folder.path / "out" / "model.safetensors"));
+    if (can_launch_two()) {
+        o = run_two("nlp_example", "--cpu --model_dir " + bert.string() + " --data_dir " +
+                                       texts.string() + " --epochs 4 --lr 5e-3 --batch_size 8");
+        ASSERT_EQ(o.code, 0) << o.output;
+        const std::string end = o.lines().back();
+        ASSERT_EQ(end.rfind("epoch 3: {'accuracy': ", 0), 0u) << o.output;
+        EXPECT_GT(std::atof(end.c_str() + 22), 0.9) << o.output;
+    }
     o = run("nlp_example", "--model_dir " + texts.string() + " --data_dir " + texts.string());
     EXPECT_EQ(o.code, 1);
     EXPECT_TRUE(o.has("config.json") || o.has("vocab.txt")) << o.output;
