@@ -133,8 +133,8 @@ TEST_F(Training, GradientsTravelWhileOthersAreComputed) {
     EXPECT_GE(s.buckets, 8 * 6);
     EXPECT_EQ(s.bytes, 8 * 6 * (512 * 512 + 512) * 4);
     // The last bucket of a round waits for the last gradient; most of the others do not.
-    EXPECT_GE(s.early, s.buckets / 3) << s.early << " of " << s.buckets
-                              << " began before the last gradient was computed";
+    EXPECT_GE(s.early, s.buckets / 3)
+        << s.early << " of " << s.buckets << " began before the last gradient was computed";
     RecordProperty("early", static_cast<int>(s.early));
     if (accelerator.is_main_process())
         std::printf("%d of %d buckets began while backward was computing\n",
