@@ -93,6 +93,7 @@ int run_together(const std::string& command, const fs::path& program,
     std::vector<std::string> line =
         command_line(find_mpirun(command), program, arguments, processes);
 
+    if (!::isatty(STDOUT_FILENO)) set_environment("PIPPIN_PLAIN_OUTPUT", "1");
     sigset_t watched, before;
     sigemptyset(&watched);
     for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD})

@@ -9,7 +9,11 @@
 
 namespace pippin::train {
 
-bool is_terminal(std::FILE* out) { return isatty(fileno(out)) == 1; }
+bool is_terminal(std::FILE* out) {
+    // mpirun gives each process a terminal of its own, wherever the output goes; the launcher says
+    // so.
+    return isatty(fileno(out)) == 1 && !std::getenv("PIPPIN_PLAIN_OUTPUT");
+}
 
 int terminal_width(std::FILE* out) {
     winsize size{};

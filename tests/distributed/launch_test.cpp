@@ -60,11 +60,13 @@ void train(Accelerator& accelerator, F stop) {
 }
 
 TEST_F(Launch, StartsThatManyAndSharesOutThreads) {
-    const std::string show = script("echo \"threads=$OMP_NUM_THREADS of=$# $1\"\n");
+    const std::string show =
+        script("echo \"threads=$OMP_NUM_THREADS of=$# $1\"; echo \"plain=$PIPPIN_PLAIN_OUTPUT\"\n");
     Outcome o = pippin("launch --num_processes 3 " + show + " 'two words'");
     EXPECT_EQ(o.code, 0) << o.output;
     EXPECT_EQ(count(o.output, "of=1 two words"), 3u) << o.output;
     EXPECT_EQ(count(o.output, "threads= "), 0u) << o.output;
+    EXPECT_EQ(count(o.output, "plain=1"), 3u) << o.output;  // ours goes to no terminal
     o = pippin("launch --num_processes 2 --num_cpu_threads_per_process 7 " + show);
     EXPECT_EQ(count(o.output, "threads=7 "), 2u) << o.output;
 
