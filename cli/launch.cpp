@@ -161,7 +161,7 @@ class Settings {
         std::string flag_value, file_value;
         if (args_.cpu) flag_value = "cpu";
         if (args_.cpu && !args_.gpu_ids.empty())
-            throw ValueError("launch: --cpu and --gpu_ids exclude each other");
+            throw UsageError("launch: --cpu and --gpu_ids exclude each other");
         if (!args_.gpu_ids.empty()) flag_value = of_ids(args_.gpu_ids);
         if (file_.use_cpu.value_or(false))
             file_value = "cpu";
@@ -206,9 +206,9 @@ std::function<int()> setup(CLI::App& app) {
     return [&app, args]() -> int {
         std::vector<std::string> rest = app.remaining();
         if (rest.empty())
-            throw ValueError(
+            throw UsageError(
                 "launch: name the program to run, as in: pippin launch cv_example ...");
-        if (rest.front().rfind('-', 0) == 0) throw ValueError(unknown_flag(app, rest.front()));
+        if (rest.front().rfind('-', 0) == 0) throw UsageError(unknown_flag(app, rest.front()));
         const fs::path program = find_program(rest.front());
         const Settings settings(*args);
         if (settings.debug() && !args->quiet) fmt::print(stderr, "{}", settings.str());

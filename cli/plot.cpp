@@ -137,7 +137,7 @@ std::function<int()> setup(CLI::App& app) {
         ->type_name("RUN")
         ->required();
     app.add_option("--out,-o", a->out,
-                   "what to write, .svg or .png; several are possible (default: plot.svg and, "
+                   "what to write, .svg or .png; several with commas (default: plot.svg and, "
                    "where cairo is, plot.png)")
         ->type_name("FILE")
         ->delimiter(',')

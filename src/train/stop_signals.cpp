@@ -1,5 +1,9 @@
 // SIGINT and SIGTERM ask a run to end after its step.
+#include <time.h>
+
+#include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <mutex>
 
 #include "train/accelerator_impl.h"
@@ -8,14 +12,26 @@ namespace pippin {
 namespace {
 
 volatile std::sig_atomic_t received_signal = 0;
+std::atomic<std::int64_t> first_at{0};  // milliseconds
+
+std::int64_t now() {
+    timespec t{};
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return std::int64_t{t.tv_sec} * 1000 + t.tv_nsec / 1000000;
+}
 
 void on_signal(int number) {
-    if (received_signal != 0) {  // the second time: as if nobody had caught it
-        std::signal(number, SIG_DFL);
-        std::raise(number);
+    if (received_signal == 0) {
+        first_at = now();
+        received_signal = number;
         return;
     }
-    received_signal = number;
+    // The same request often comes twice: a terminal tells the whole group, and launchers (timeout,
+    // mpirun) pass it on. Later, it is a person who does not want to wait: as if nobody had caught
+    // it.
+    if (now() - first_at < 500) return;
+    std::signal(number, SIG_DFL);
+    std::raise(number);
 }
 
 std::mutex& mutex() {

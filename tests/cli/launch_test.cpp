@@ -73,9 +73,12 @@ TEST_F(Cli, LaunchSaysWhatIsWrong) {
     EXPECT_EQ(o.code, 1);
     EXPECT_TRUE(o.has("there is no program \"no_such_program\"")) << o.output;
     o = pippin("launch --frobnicate " + at("show"));
-    EXPECT_EQ(o.code, 1);
+    EXPECT_EQ(o.code, 2);
     EXPECT_TRUE(o.has("unknown flag --frobnicate")) << o.output;
-    EXPECT_TRUE(pippin("launch").has("name the program"));
+    o = pippin("launch");
+    EXPECT_EQ(o.code, 2);
+    EXPECT_TRUE(o.has("name the program")) << o.output;
+    EXPECT_EQ(pippin("launch --cpu --gpu_ids 0 " + at("show")).code, 2);
     EXPECT_TRUE(pippin("launch " + folder.path.string()).has("is a folder"));
     std::ofstream(folder.path / "text") << "hello";
     EXPECT_TRUE(pippin("launch " + at("text")).has("is not executable"));

@@ -14,13 +14,14 @@ using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
 using Tag = dnnl::memory::format_tag;
 
+// Never destroyed: at exit the queue may still run a plan that nobody waited for.
 inline const dnnl::engine& engine() {
-    static const dnnl::engine e(dnnl::engine::kind::cpu, 0);
-    return e;
+    static const auto* e = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+    return *e;
 }
 inline const dnnl::stream& stream() {
-    static const dnnl::stream s(engine());
-    return s;
+    static const auto* s = new dnnl::stream(engine());
+    return *s;
 }
 
 inline dnnl::memory::data_type data_type(DType t) {
