@@ -16,8 +16,6 @@ namespace {
 constexpr std::array<char, 4> kPart{'x', 'y', 'z', 'w'};
 constexpr int kHigh = 8;  // threads along rows
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 // A tile of scores: kHigh by `wide` threads, each with quads of 4 rows and 4 columns, and with
 // `out_quads` quads of each of its rows of the result.
 struct Tile {
@@ -52,27 +50,10 @@ float one_of(F4 a, F4 b, int k) {
                     : b.w;
 }
 F4 uniform_block(I64 key, I64 stream, I64 block) {
-    uint c0 = uint(block);
-    uint c1 = uint(block >> 32) & 0x3fffffffu;
-    uint c2 = uint(stream);
-    uint c3 = uint(stream >> 32);
-    uint k0 = uint(key);
-    uint k1 = uint(key >> 32);
-    ROLL for (int turn = 0; turn < 10; turn++) {
-        uint h0 = MULHI(0xD2511F53u, c0);
-        uint l0 = 0xD2511F53u * c0;
-        uint h1 = MULHI(0xCD9E8D57u, c2);
-        uint l1 = 0xCD9E8D57u * c2;
-        c0 = h1 ^ c1 ^ k0;
-        c1 = l1;
-        c2 = h0 ^ c3 ^ k1;
-        c3 = l0;
-        k0 = k0 + 0x9E3779B9u;
-        k1 = k1 + 0xBB67AE85u;
-    }
+    U4 four = philox(key, stream, block);
     float unit = 5.9604644775390625e-8f;
-    return MAKE_F4(float(c0 >> 8) * unit, float(c1 >> 8) * unit, float(c2 >> 8) * unit,
-                   float(c3 >> 8) * unit);
+    return MAKE_F4(float(four.x >> 8) * unit, float(four.y >> 8) * unit, float(four.z >> 8) * unit,
+                   float(four.w >> 8) * unit);
 }
 )";
 

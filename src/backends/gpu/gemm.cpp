@@ -34,8 +34,6 @@ constexpr Tile kLarge{8, 8, 4, 2, 8}, kMedium{8, 8, 2, 2, 16}, kSoftware{8, 8, 1
 constexpr Tile kSmall[] = {
     {8, 8, 1, 1, 32}, {32, 2, 1, 1, 16}, {16, 4, 1, 1, 16}, {4, 16, 1, 1, 16}, {4, 8, 1, 1, 32}};
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 std::int64_t tiles_of(const Gemm& g, const Tile& t) {
     return ceil_div(g.m, t.bm()) * ceil_div(g.n, t.bn()) * g.batches;
 }
@@ -43,20 +41,16 @@ std::int64_t tiles_of(const Gemm& g, const Tile& t) {
 // The largest tile that still gives the device enough groups and wastes little.
 Tile choose(const Gemm& g, const Features& f) {
     const std::int64_t enough = f.parallel_groups / 2;
-    const auto waste = [&](const Tile& t) {
-        return static_cast<double>(ceil_div(g.m, t.bm()) * t.bm() * ceil_div(g.n, t.bn()) *
-                                   t.bn()) /
-               static_cast<double>(g.m * g.n);
-    };
+    const auto wasted = [&](const Tile& t) { return waste(g, t.bm(), t.bn()); };
     const auto fits = [&](const Tile& t) {
         // A long sum can be split to make up for few tiles.
         const std::int64_t splits = std::clamp<std::int64_t>(g.k / 512, 1, 64);
-        return waste(t) < 1.4 && tiles_of(g, t) * splits >= enough;
+        return wasted(t) < 1.4 && tiles_of(g, t) * splits >= enough;
     };
     if (f.large_tiles && fits(kLarge)) return kLarge;
     if (!f.small_tiles && fits(kMedium)) return kMedium;
     if (f.small_tiles) return kSoftware;
-    return *std::ranges::min_element(kSmall, {}, waste);
+    return *std::ranges::min_element(kSmall, {}, wasted);
 }
 
 // Into how many parts the sum over k is cut, so that a few times as many groups are there as run at
@@ -325,6 +319,11 @@ class GemmWriter {
 };
 
 }  // namespace
+
+double waste(const Gemm& g, int bm, int bn) {
+    return static_cast<double>(ceil_div(g.m, bm) * bm * ceil_div(g.n, bn) * bn) /
+           static_cast<double>(std::max<std::int64_t>(g.m * g.n, 1));
+}
 
 std::string locate_tile(const Gemm& g, int bm, int bn, std::int64_t splits, std::int64_t length) {
     std::string o = fmt::format(

@@ -8,8 +8,6 @@ namespace pippin::gpu {
 
 namespace {
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 // Tiles lie in shared memory as memory has them: rows along k, or along m (n), so that nothing is
 // transposed on the way. A row has one octet to spare, which keeps its banks apart.
 struct Operand {
@@ -215,10 +213,8 @@ std::optional<MatrixTile> choose_matrix_tile(const Gemm& g, const Features& f) {
         {2, 2, 64, 64, depth}, {2, 2, 64, 32, depth}, {2, 2, 32, 32, depth}};
     const std::int64_t splits = std::clamp<std::int64_t>(g.k / 512, 1, 64);
     for (const MatrixTile& t : tiles) {
-        const std::int64_t m = ceil_div(g.m, t.bm()), n = ceil_div(g.n, t.bn());
-        const double waste = static_cast<double>(m * t.bm() * n * t.bn()) /
-                             static_cast<double>(std::max<std::int64_t>(g.m * g.n, 1));
-        if (waste < 1.4 && m * n * g.batches * splits >= f.parallel_groups / 2) return t;
+        const std::int64_t groups = ceil_div(g.m, t.bm()) * ceil_div(g.n, t.bn()) * g.batches;
+        if (waste(g, t.bm(), t.bn()) < 1.4 && groups * splits >= f.parallel_groups / 2) return t;
     }
     return tiles[2];
 }

@@ -21,6 +21,8 @@ std::optional<MatrixTile> choose_matrix_tile(const Gemm& g, const Features& f);
 KernelSource matrix_product(const Gemm& g, const MatrixTile& t, std::int64_t splits,
                             std::int64_t length);
 
+/// The area of the tiles that cover C, in areas of C. (gemm.cpp)
+double waste(const Gemm& g, int bm, int bn);
 /// Statements that find this group's part of the work: pa, pb, pc, m_first, n_first, b, k_begin,
 /// k_end and, of a split sum, part. (gemm.cpp)
 std::string locate_tile(const Gemm& g, int bm, int bn, std::int64_t splits, std::int64_t length);

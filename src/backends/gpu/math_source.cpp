@@ -397,11 +397,11 @@ I64 pow_l(I64 a, I64 b) {
     return r;
 }
 
-// --- random numbers: Philox 4x32-10 (Salmon et al. 2011), output word at & 3 of block at >> 2 ---
+// --- random numbers: Philox 4x32-10 (Salmon et al. 2011), the four words of a block ---
 
-uint random_word(I64 key, I64 stream, I64 at) {
-    uint c0 = uint(at >> 2);
-    uint c1 = uint(at >> 34) & 0x3fffffffu;
+U4 philox(I64 key, I64 stream, I64 block) {
+    uint c0 = uint(block);
+    uint c1 = uint(block >> 32) & 0x3fffffffu;
     uint c2 = uint(stream);
     uint c3 = uint(stream >> 32);
     uint k0 = uint(key);
@@ -418,8 +418,12 @@ uint random_word(I64 key, I64 stream, I64 at) {
         k0 = k0 + 0x9E3779B9u;
         k1 = k1 + 0xBB67AE85u;
     }
+    return MAKE_U4(c0, c1, c2, c3);
+}
+uint random_word(I64 key, I64 stream, I64 at) {
+    U4 four = philox(key, stream, at >> 2);
     uint w = uint(at) & 3u;
-    return w == 0u ? c0 : w == 1u ? c1 : w == 2u ? c2 : c3;
+    return w == 0u ? four.x : w == 1u ? four.y : w == 2u ? four.z : four.w;
 }
 )";
 

@@ -20,8 +20,6 @@ namespace {
 
 namespace ops = graph::ops;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 class SortWriter {
   public:
     SortWriter(Work& w, Step& s, const plan::HeavyLaunch& l)

@@ -22,6 +22,8 @@ struct Features {
     std::int64_t max_loop = 60000;       ///< iterations of one thread in one dispatch
 };
 
+inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
 /// One 64-bit argument of a dispatch.
 struct Arg {
     enum class Kind : std::uint8_t {

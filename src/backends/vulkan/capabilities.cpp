@@ -50,14 +50,7 @@ void read_memory(VkPhysicalDevice device, Capabilities& c) {
 
 // Whether subgroups of 32 multiply 16 x 16 matrices of float16 and sum up in float.
 bool has_matrices(VkPhysicalDevice device) {
-    std::uint32_t count = 0;
-    vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr);
-    std::vector<VkExtensionProperties> extensions(count);
-    vkEnumerateDeviceExtensionProperties(device, nullptr, &count, extensions.data());
-    if (std::ranges::none_of(extensions, [](const VkExtensionProperties& e) {
-            return std::string_view(e.extensionName) == VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME;
-        }))
-        return false;
+    if (!has_extension(device, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME)) return false;
     VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices{};
     matrices.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV;
     VkPhysicalDeviceVulkan12Features f12{};
@@ -72,6 +65,7 @@ bool has_matrices(VkPhysicalDevice device) {
     if (!matrices.cooperativeMatrix || !f12.shaderFloat16 || !f12.vulkanMemoryModel ||
         subgroup.subgroupSize != 32)
         return false;
+    std::uint32_t count = 0;
     vkGetPhysicalDeviceCooperativeMatrixPropertiesNV(device, &count, nullptr);
     std::vector<VkCooperativeMatrixPropertiesNV> kinds(
         count,
@@ -121,6 +115,16 @@ void play(Capabilities& c, const std::string& name) {
 }
 
 }  // namespace
+
+bool has_extension(VkPhysicalDevice device, const char* name) {
+    std::uint32_t count = 0;
+    vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr);
+    std::vector<VkExtensionProperties> all(count);
+    vkEnumerateDeviceExtensionProperties(device, nullptr, &count, all.data());
+    return std::ranges::any_of(all, [&](const VkExtensionProperties& e) {
+        return std::string_view(e.extensionName) == name;
+    });
+}
 
 Capabilities read_capabilities(VkPhysicalDevice device) {
     Capabilities c;

@@ -41,6 +41,8 @@ struct Capabilities {
     std::string missing;  ///< what Pippin needs and the device lacks; empty where it is usable
 };
 
+bool has_extension(VkPhysicalDevice device, const char* name);
+
 /// Reads what the driver says, then applies the table of quirks, then takes away what another
 /// device would not have if PIPPIN_GPU_CAPABILITIES names one ("apple"). ValueError for other
 /// names. PIPPIN_GPU_SUBMISSION_SECONDS sets submission_seconds.

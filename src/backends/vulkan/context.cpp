@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <thread>
 
 #include <fmt/format.h>
@@ -60,19 +59,11 @@ void Context::open() {
     f.features.shaderInt64 = VK_TRUE;
 
     // A translated driver (MoltenVK) has this extension, and must be told that it is expected.
-    std::uint32_t count = 0;
-    vkEnumerateDeviceExtensionProperties(physical, nullptr, &count, nullptr);
-    std::vector<VkExtensionProperties> extensions(count);
-    vkEnumerateDeviceExtensionProperties(physical, nullptr, &count, extensions.data());
     std::vector<const char*> wanted;
-    for (const auto& e : extensions)
-        if (!std::strcmp(e.extensionName, "VK_KHR_portability_subset"))
-            wanted.push_back("VK_KHR_portability_subset");
-    for (const auto& e : extensions)
-        if (!std::strcmp(e.extensionName, VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME)) {
-            wanted.push_back(VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME);
-            calibrated_timestamps = true;
-        }
+    if (has_extension(physical, "VK_KHR_portability_subset"))
+        wanted.push_back("VK_KHR_portability_subset");
+    calibrated_timestamps = has_extension(physical, VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME);
+    if (calibrated_timestamps) wanted.push_back(VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME);
 
     VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices{};
     matrices.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV;
