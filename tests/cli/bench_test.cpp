@@ -9,11 +9,11 @@
 namespace pippin {
 namespace {
 
-const std::filesystem::path kPippin = std::filesystem::path(PIPPIN_BUILD_DIR) / "bin" / "pippin";
+using test::kPippin;
 
 TEST(Bench, WritesATableAndOneObjectALine) {
-    const test::ScratchFolder folder;
-    const auto file = folder.path / "bench.jsonl";
+    const test::TempFolder folder;
+    const auto file = folder / "bench.jsonl";
     const test::Outcome out = test::shell(
         kPippin.string() +
         " bench --models lenet5 --batch_size 4 --seconds 0.05 --rounds 1 --json " + file.string());
@@ -43,8 +43,8 @@ std::string contents(const std::filesystem::path& file) {
 }
 
 TEST(Bench, WritesAPageAndABarChart) {
-    const test::ScratchFolder folder;
-    const auto page = folder.path / "performance.md", chart = folder.path / "chart.svg";
+    const test::TempFolder folder;
+    const auto page = folder / "performance.md", chart = folder / "chart.svg";
     std::ofstream(page) << "old\n<!-- pippin bench keeps what follows -->\n## Written by hand\n";
     // The budget asks for 4 samples: LeNet-5 needs 2.5e6 operations for one.
     const test::Outcome out = test::shell(
@@ -59,7 +59,7 @@ TEST(Bench, WritesAPageAndABarChart) {
     EXPECT_NE(text.find("(chart.svg)"), std::string::npos) << text;
     EXPECT_NE(text.find("## Written by hand"), std::string::npos) << text;
     EXPECT_EQ(text.find("old"), std::string::npos) << text;
-    EXPECT_EQ(text.find(folder.path.string()), std::string::npos) << text;
+    EXPECT_EQ(text.find(folder.path().string()), std::string::npos) << text;
     EXPECT_EQ(svg.rfind("<svg ", 0), 0u);
     EXPECT_NE(svg.find("lenet5"), std::string::npos) << svg;
     std::size_t bars = 0;
@@ -74,8 +74,8 @@ TEST(Bench, WritesAPageAndABarChart) {
 }
 
 TEST(Bench, ProfilesAStepAgainstTheMachinesLimits) {
-    const test::ScratchFolder folder;
-    const auto file = folder.path / "profile.jsonl";
+    const test::TempFolder folder;
+    const auto file = folder / "profile.jsonl";
     const test::Outcome out =
         test::shell(kPippin.string() + " bench --profile --models lenet5 --batch_size 8 " +
                     "--seconds 0.05 --top 3 --modes train --json " + file.string());

@@ -8,22 +8,21 @@
 namespace pippin {
 namespace {
 
+using test::kPippin;
 using test::Outcome;
 using test::shell;
 namespace fs = std::filesystem;
 
-const fs::path kPippin = fs::path(PIPPIN_BUILD_DIR) / "bin" / "pippin";
-
-class Config : public testing::Test {
+class Config : public test::CommandTest {
   protected:
     void SetUp() override {
-        if (!fs::exists(kPippin)) GTEST_SKIP() << "this build has no pippin command";
-        std::ofstream(folder.path / "show")
+        CommandTest::SetUp();
+        if (IsSkipped()) return;
+        std::ofstream(folder / "show")
             << "#!/bin/sh\necho \"device=$PIPPIN_DEVICE precision=$PIPPIN_MIXED_PRECISION "
                "threads=$OMP_NUM_THREADS\"\n";
-        fs::permissions(folder.path / "show", fs::perms::owner_all);
+        fs::permissions(folder / "show", fs::perms::owner_all);
     }
-    std::string at(const std::string& name) const { return (folder.path / name).string(); }
     /// With a home of its own; `before` may set variables or pipe answers in.
     Outcome pippin(const std::string& arguments, const std::string& before = "") const {
         return shell(before +
@@ -32,13 +31,12 @@ class Config : public testing::Test {
                      at("xdg") + " " + kPippin.string() + " " + arguments);
     }
     std::string text(const std::string& name) const {
-        std::ifstream in(folder.path / name);
+        std::ifstream in(folder / name);
         return {(std::istreambuf_iterator<char>(in)), {}};
     }
     void file(const std::string& name, const std::string& content) const {
-        std::ofstream(folder.path / name) << content;
+        std::ofstream(folder / name) << content;
     }
-    test::ScratchFolder folder;
 };
 
 const char* const kDefault = "xdg/pippin/default_config.yaml";
@@ -61,7 +59,7 @@ TEST_F(Config, InputThatEndsWritesNothing) {
     const Outcome o = pippin("config", "printf '\\n2\\n' | ");
     EXPECT_EQ(o.code, 1);
     EXPECT_TRUE(o.has("nothing was written")) << o.output;
-    EXPECT_FALSE(fs::exists(folder.path / kDefault));
+    EXPECT_FALSE(fs::exists(folder / kDefault));
 }
 
 TEST_F(Config, ArrowKeysOnATerminal) {

@@ -8,33 +8,31 @@
 namespace pippin {
 namespace {
 
+using test::kPippin;
 using test::Outcome;
 using test::shell;
 namespace fs = std::filesystem;
 
-const fs::path kPippin = fs::path(PIPPIN_BUILD_DIR) / "bin" / "pippin";
-
-class Cli : public testing::Test {
+class Cli : public test::CommandTest {
   protected:
     void SetUp() override {
-        if (!fs::exists(kPippin)) GTEST_SKIP() << "this build has no pippin command";
+        CommandTest::SetUp();
+        if (IsSkipped()) return;
         script("show",
                "echo \"device=$PIPPIN_DEVICE precision=$PIPPIN_MIXED_PRECISION "
                "threads=$OMP_NUM_THREADS\"\n"
                "for a in \"$@\"; do echo \"[$a]\"; done\nexit 7\n");
     }
     void script(const std::string& name, const std::string& text) {
-        std::ofstream(folder.path / name) << "#!/bin/sh\n" << text;
-        fs::permissions(folder.path / name, fs::perms::owner_all);
+        std::ofstream(folder / name) << "#!/bin/sh\n" << text;
+        fs::permissions(folder / name, fs::perms::owner_all);
     }
-    std::string at(const std::string& name) const { return (folder.path / name).string(); }
     Outcome pippin(const std::string& arguments) const {
         return shell(
             "env -u PIPPIN_DEVICE -u PIPPIN_MIXED_PRECISION -u OMP_NUM_THREADS "
             "XDG_CONFIG_HOME=/nonexistent " +
             kPippin.string() + " " + arguments);
     }
-    test::ScratchFolder folder;
 };
 
 TEST_F(Cli, NoCommandPrintsHelpAndFails) {
@@ -54,8 +52,8 @@ TEST_F(Cli, LaunchSetsTheEnvironmentAndPassesArgumentsOn) {
     EXPECT_EQ(o.output, "device=cpu precision=bf16 threads=3\n");
     o = pippin("launch --mixed-precision=fp16 --num-cpu-threads-per-process=1 " + at("show"));
     EXPECT_EQ(o.output, "device= precision=fp16 threads=1\n");
-    EXPECT_EQ(shell("cd " + folder.path.string() + " && " + kPippin.string() + " launch show").code,
-              7);
+    EXPECT_EQ(
+        shell("cd " + folder.path().string() + " && " + kPippin.string() + " launch show").code, 7);
 }
 
 TEST_F(Cli, LaunchFindsTheExamples) {
@@ -79,8 +77,8 @@ TEST_F(Cli, LaunchSaysWhatIsWrong) {
     EXPECT_EQ(o.code, 2);
     EXPECT_TRUE(o.has("name the program")) << o.output;
     EXPECT_EQ(pippin("launch --cpu --gpu_ids 0 " + at("show")).code, 2);
-    EXPECT_TRUE(pippin("launch " + folder.path.string()).has("is a folder"));
-    std::ofstream(folder.path / "text") << "hello";
+    EXPECT_TRUE(pippin("launch " + folder.path().string()).has("is a folder"));
+    std::ofstream(folder / "text") << "hello";
     EXPECT_TRUE(pippin("launch " + at("text")).has("is not executable"));
     o = pippin("launch --mixed_precision int4 " + at("show"));
     EXPECT_EQ(o.code, 2);
@@ -100,7 +98,7 @@ TEST_F(Cli, SignalsReachTheProgram) {
 
 TEST_F(Cli, EnvNamesTheMachine) {
     const std::string command =
-        "PIPPIN_DEVICE=cpu XDG_CONFIG_HOME=" + folder.path.string() + " " + kPippin.string();
+        "PIPPIN_DEVICE=cpu XDG_CONFIG_HOME=" + folder.path().string() + " " + kPippin.string();
     Outcome o = shell(command + " env");
     EXPECT_EQ(o.code, 0) << o.output;
     for (const char* word :
@@ -115,7 +113,7 @@ TEST_F(Cli, EnvNamesTheMachine) {
     o = shell(command + " env");
     EXPECT_TRUE(o.has("default_config.yaml\n")) << o.output;
     EXPECT_TRUE(o.has("    mixed_precision: bf16\n")) << o.output;
-    std::ofstream(folder.path / "pippin/default_config.yaml") << "mixed_presicion: bf16\n";
+    std::ofstream(folder / "pippin/default_config.yaml") << "mixed_presicion: bf16\n";
     EXPECT_TRUE(shell(command + " env").has("did you mean mixed_precision?"));
 }
 

@@ -16,7 +16,7 @@
 namespace pippin {
 namespace {
 
-const std::filesystem::path kPippin = std::filesystem::path(PIPPIN_BUILD_DIR) / "bin" / "pippin";
+using test::kPippin;
 
 TEST(ModelsCommand, ListsEveryNetworkWithItsCost) {
     const test::Outcome out = test::shell(kPippin.string() + " models --json");

@@ -12,27 +12,23 @@
 namespace pippin {
 namespace {
 
+using test::kPippin;
 using test::Outcome;
 using test::shell;
 namespace fs = std::filesystem;
 
-const fs::path kPippin = fs::path(PIPPIN_BUILD_DIR) / "bin" / "pippin";
-
-class Plot : public testing::Test {
+class Plot : public test::CommandTest {
   protected:
-    void SetUp() override {
-        if (!fs::exists(kPippin)) GTEST_SKIP() << "this build has no pippin command";
-    }
     void write(const std::string& name, const std::string& text) {
-        fs::create_directories((folder.path / name).parent_path());
-        std::ofstream(folder.path / name) << text;
+        fs::create_directories((folder / name).parent_path());
+        std::ofstream(folder / name) << text;
     }
     Outcome plot(const std::string& arguments) const {
-        return shell("cd " + folder.path.string() + " && " + kPippin.string() + " plot " +
+        return shell("cd " + folder.path().string() + " && " + kPippin.string() + " plot " +
                      arguments);
     }
     std::string content(const std::string& name) const {
-        std::ifstream in(folder.path / name);
+        std::ifstream in(folder / name);
         return {std::istreambuf_iterator<char>(in), {}};
     }
     static std::size_t count(const std::string& text, const std::string& part) {
@@ -41,7 +37,6 @@ class Plot : public testing::Test {
             ++n;
         return n;
     }
-    test::ScratchFolder folder;
 };
 
 const char* const kMetrics =
@@ -67,7 +62,7 @@ TEST_F(Plot, RunsOfEveryKindShareAChart) {
           "{\"step\":0,\"loss\":1.5}\n{\"step\":10,\"loss\":null}\n{\"step\":20,\"loss\":0.5}\n{"
           "\"st");
     {
-        auto tracker = train::make_tracker("tensorboard", folder.path / "runs/c");
+        auto tracker = train::make_tracker("tensorboard", folder / "runs/c");
         tracker->config({{"lr", "0.1"}});
         for (int step = 0; step < 300; step += 100)
             tracker->log({{"loss", 2.0 / (1 + step)}, {"accuracy", 0.5}}, step);
@@ -91,7 +86,7 @@ TEST_F(Plot, PngIsAPicture) {
     const Outcome o = plot("a -m loss -o a.png");
     if (o.has("has no cairo")) GTEST_SKIP() << "this build writes no PNG";
     ASSERT_EQ(o.code, 0) << o.output;
-    const data::Image image = data::read_image((folder.path / "a.png").string());
+    const data::Image image = data::read_image((folder / "a.png").string());
     EXPECT_EQ(image.width, 960);
     EXPECT_EQ(image.height, 832);
     std::int64_t blue = 0, dark = 0, white = 0;  // the curve, the text and the paper
@@ -124,7 +119,7 @@ TEST_F(Plot, SaysWhatIsWrong) {
     write("a/metrics.csv", kMetrics);
     write("bad/metrics.csv", "epoch,loss\n1,2,3\n");
     write("empty/metrics.csv", "epoch,loss\n");
-    fs::create_directories(folder.path / "none");
+    fs::create_directories(folder / "none");
     const std::vector<std::vector<std::string>> cases = {
         {"nowhere", "1", "nowhere: there is no such file or folder"},
         {"none", "1", "none has no metrics.csv, no metrics.jsonl and no events.out.tfevents"},

@@ -1,6 +1,7 @@
 // Runs a program as a person would, and catches what it prints.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -8,6 +9,8 @@
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include "common/temp_folder.h"
 
 namespace pippin::test {
 
@@ -41,20 +44,17 @@ inline Outcome shell(const std::string& command) {
     return out;
 }
 
-/// An empty folder that goes away with this object.
-class ScratchFolder {
-  public:
-    ScratchFolder() {
-        std::string name = (std::filesystem::temp_directory_path() / "pippin-test-XXXXXX").string();
-        path = mkdtemp(name.data());
+inline const std::filesystem::path kPippin =
+    std::filesystem::path(PIPPIN_BUILD_DIR) / "bin" / "pippin";
+
+/// Tests of the pippin command, each with a folder of its own.
+class CommandTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        if (!std::filesystem::exists(kPippin)) GTEST_SKIP() << "this build has no pippin command";
     }
-    ~ScratchFolder() {
-        std::error_code error;
-        std::filesystem::remove_all(path, error);
-    }
-    ScratchFolder(const ScratchFolder&) = delete;
-    ScratchFolder& operator=(const ScratchFolder&) = delete;
-    std::filesystem::path path;
+    std::string at(const std::string& name) const { return (folder / name).string(); }
+    TempFolder folder;
 };
 
 }  // namespace pippin::test

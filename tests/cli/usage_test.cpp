@@ -14,17 +14,13 @@
 namespace pippin {
 namespace {
 
+using test::kPippin;
 using test::Outcome;
 using test::shell;
 namespace fs = std::filesystem;
 
-const fs::path kPippin = fs::path(PIPPIN_BUILD_DIR) / "bin" / "pippin";
-
-class Usage : public testing::Test {
+class Usage : public test::CommandTest {
   protected:
-    void SetUp() override {
-        if (!fs::exists(kPippin)) GTEST_SKIP() << "this build has no pippin command";
-    }
     static Outcome pippin(const std::string& arguments) {
         return shell("env -u PIPPIN_DEVICE XDG_CONFIG_HOME=/nonexistent " + kPippin.string() + " " +
                      arguments);
@@ -61,7 +57,6 @@ class Usage : public testing::Test {
         }
         return out;
     }
-    test::ScratchFolder folder;
 };
 
 TEST_F(Usage, EveryCommandHasHelpWithExamples) {
@@ -158,7 +153,7 @@ std::vector<std::string> completed(const fs::path& script, std::string line) {
 
 TEST_F(Usage, BashCompletesCommandsFlagsAndModels) {
     if (shell("command -v bash").code != 0) GTEST_SKIP() << "there is no bash";
-    const fs::path script = folder.path / "pippin.bash";
+    const fs::path script = folder / "pippin.bash";
     std::ofstream(script) << pippin("completion bash").output;
     using Words = std::vector<std::string>;
     EXPECT_EQ(completed(script, "pippin la"), Words{"launch"});
@@ -175,9 +170,9 @@ TEST_F(Usage, BashCompletesCommandsFlagsAndModels) {
     EXPECT_EQ(completed(script, "pippin config def"), Words{"default"});
     EXPECT_EQ(completed(script, "pippin config default --mixed_precision f"), Words{"fp16"});
     EXPECT_EQ(completed(script, "pippin completion z"), Words{"zsh"});
-    EXPECT_EQ(completed(script, "pippin plot " + folder.path.string() + "/pip"),
+    EXPECT_EQ(completed(script, "pippin plot " + folder.path().string() + "/pip"),
               Words{script.string()});
-    EXPECT_EQ(completed(script, "pippin launch mnist " + folder.path.string() + "/pip"),
+    EXPECT_EQ(completed(script, "pippin launch mnist " + folder.path().string() + "/pip"),
               Words{script.string()});
     // All commands, and all flags of each: what --help lists.
     const auto offered = completed(script, "pippin ");
@@ -199,8 +194,8 @@ TEST_F(Usage, ZshTakesItsCompletion) {
                         script.find("'" + flag) != std::string::npos)
                 << command << " " << flag;
     if (shell("command -v zsh").code != 0) GTEST_SKIP() << "there is no zsh";
-    std::ofstream(folder.path / "_pippin") << script;
-    EXPECT_EQ(shell("zsh -fn " + (folder.path / "_pippin").string()).output, "");
+    std::ofstream(folder / "_pippin") << script;
+    EXPECT_EQ(shell("zsh -fn " + (folder / "_pippin").string()).output, "");
 }
 
 TEST_F(Usage, TheManualPageHasEveryCommandAndFlag) {
@@ -216,10 +211,10 @@ TEST_F(Usage, TheManualPageHasEveryCommandAndFlag) {
         for (const std::string& flag : flags(command))
             EXPECT_NE(part.find("\\fB" + flag + "\\fR"), std::string::npos) << command << flag;
     }
-    std::ofstream(folder.path / "pippin.1") << pippin("completion man").output;
+    std::ofstream(folder / "pippin.1") << pippin("completion man").output;
     if (shell("command -v groff").code != 0) GTEST_SKIP() << "there is no groff";
     const Outcome o =
-        shell("groff -man -ww -Tutf8 " + (folder.path / "pippin.1").string() + " > /dev/null");
+        shell("groff -man -ww -Tutf8 " + (folder / "pippin.1").string() + " > /dev/null");
     EXPECT_EQ(o.output, "");
 }
 

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 class Launch : public test::Processes {
   protected:
     std::string script(const std::string& text) const {
-        const fs::path file = folder.path / "script";
+        const fs::path file = folder / "script";
         std::ofstream(file) << "#!/bin/sh\n" << text;
         fs::permissions(file, fs::perms::owner_all);
         return file.string();
@@ -41,7 +41,7 @@ class Launch : public test::Processes {
             at += word.size();
         return n;
     }
-    test::ScratchFolder folder;
+    test::TempFolder folder;
 };
 
 // A small run that goes on until `stop` says so.
@@ -70,8 +70,8 @@ TEST_F(Launch, StartsThatManyAndSharesOutThreads) {
     o = pippin("launch --num_processes 2 --num_cpu_threads_per_process 7 " + show);
     EXPECT_EQ(count(o.output, "threads=7 "), 2u) << o.output;
 
-    std::ofstream(folder.path / "config.yaml") << "num_processes: 2\n";
-    const std::string file = " --config_file " + (folder.path / "config.yaml").string() + " ";
+    std::ofstream(folder / "config.yaml") << "num_processes: 2\n";
+    const std::string file = " --config_file " + (folder / "config.yaml").string() + " ";
     EXPECT_EQ(count(pippin("launch" + file + show).output, "of="), 2u);
     EXPECT_EQ(count(pippin("launch --num_processes 1" + file + show).output, "of="), 1u);
 }
@@ -160,10 +160,10 @@ TEST_F(Launch, SignalsLetAllFinishTheirStepAndSave) {
             std::exit(accelerator.exit_code());
         });
     }
-    const std::string at = folder.path.string();
+    const std::string at = folder.path().string();
     for (const char* signal : {"TERM", "INT"}) {
-        fs::remove(folder.path / "ready");
-        fs::remove_all(folder.path / "state");
+        fs::remove(folder / "ready");
+        fs::remove_all(folder / "state");
         const Outcome o = shell("timeout 100 sh -c 'trap \"\" HUP; " +
                                 launch_line(2, this_test(), "PIPPIN_TEST_FOLDER=" + at) +
                                 " & p=$!; while [ ! -e " + at +
@@ -173,7 +173,7 @@ TEST_F(Launch, SignalsLetAllFinishTheirStepAndSave) {
         if (!term && o.code == 124) continue;
         EXPECT_EQ(o.code, 128 + (term ? SIGTERM : SIGINT)) << o.output;
         EXPECT_TRUE(o.has("saved")) << o.output;
-        EXPECT_TRUE(fs::exists(folder.path / "state" / "state.json")) << o.output;
+        EXPECT_TRUE(fs::exists(folder / "state" / "state.json")) << o.output;
         break;
     }
 }

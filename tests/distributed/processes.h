@@ -12,9 +12,6 @@
 
 namespace pippin::test {
 
-inline const std::filesystem::path kPippin =
-    std::filesystem::path(PIPPIN_BUILD_DIR) / "bin" / "pippin";
-
 inline bool is_one_of_several() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
 
 /// Why tests of several processes cannot run here, or nothing.

@@ -24,7 +24,8 @@ using test::write_jpegs;
 namespace fs = std::filesystem;
 
 const fs::path kExamples = fs::path(PIPPIN_BUILD_DIR) / "examples";
-const fs::path kPippin = fs::path(PIPPIN_BUILD_DIR) / "bin" / "pippin";
+using test::kPippin;
+
 const std::string kClean = "env -u PIPPIN_DEVICE -u PIPPIN_MIXED_PRECISION ";
 
 class Examples : public testing::Test {
@@ -42,16 +43,15 @@ class Examples : public testing::Test {
         return shell(kClean + "XDG_CONFIG_HOME=/nonexistent timeout 120 " + kPippin.string() +
                      " launch --num_processes 2 " + example + " " + arguments);
     }
-    test::ScratchFolder folder;
+    test::TempFolder folder;
 };
 
 TEST_F(Examples, MnistTrainsAndLeavesItsResults) {
-    write_idx(folder.path / "train-images-idx3-ubyte", folder.path / "train-labels-idx1-ubyte",
-              960);
-    write_idx(folder.path / "t10k-images-idx3-ubyte", folder.path / "t10k-labels-idx1-ubyte", 120);
-    const fs::path out = folder.path / "run";
-    const Outcome o = run("mnist", "--epochs 4 --batch-size 16 --data-dir " + folder.path.string() +
-                                       " --out=" + out.string());
+    write_idx(folder / "train-images-idx3-ubyte", folder / "train-labels-idx1-ubyte", 960);
+    write_idx(folder / "t10k-images-idx3-ubyte", folder / "t10k-labels-idx1-ubyte", 120);
+    const fs::path out = folder / "run";
+    const Outcome o = run("mnist", "--epochs 4 --batch-size 16 --data-dir " +
+                                       folder.path().string() + " --out=" + out.string());
     ASSERT_EQ(o.code, 0) << o.output;
     const auto lines = o.lines();
     EXPECT_TRUE(std::regex_match(lines.front(), std::regex(R"(device: cpu, .+ \(.+\))")))
@@ -78,14 +78,14 @@ TEST_F(Examples, MnistTrainsAndLeavesItsResults) {
 }
 
 TEST_F(Examples, SameSeedSameResult) {
-    write_idx(folder.path / "train-images-idx3-ubyte", folder.path / "train-labels-idx1-ubyte",
-              320);
-    write_idx(folder.path / "t10k-images-idx3-ubyte", folder.path / "t10k-labels-idx1-ubyte", 40);
+    write_idx(folder / "train-images-idx3-ubyte", folder / "train-labels-idx1-ubyte", 320);
+    write_idx(folder / "t10k-images-idx3-ubyte", folder / "t10k-labels-idx1-ubyte", 40);
     const auto digest = [&](const std::string& out, int workers, int seed) {
-        const std::string at = (folder.path / out).string();
-        const Outcome o = run("mnist", "--epochs 1 --data_dir " + folder.path.string() + " --out " +
-                                           at + " --workers " + std::to_string(workers) +
-                                           " --seed " + std::to_string(seed));
+        const std::string at = (folder / out).string();
+        const Outcome o =
+            run("mnist", "--epochs 1 --data_dir " + folder.path().string() + " --out " + at +
+                             " --workers " + std::to_string(workers) + " --seed " +
+                             std::to_string(seed));
         EXPECT_EQ(o.code, 0) << o.output;
         return shell("cksum < " + at + "/model.safetensors").output;
     };
@@ -95,7 +95,7 @@ TEST_F(Examples, SameSeedSameResult) {
 }
 
 TEST_F(Examples, MnistSaysWhatIsMissing) {
-    Outcome o = run("mnist", "--data_dir " + (folder.path / "nowhere").string());
+    Outcome o = run("mnist", "--data_dir " + (folder / "nowhere").string());
     EXPECT_EQ(o.code, 1);
     EXPECT_TRUE(o.has("nowhere")) << o.output;
     EXPECT_EQ(run("mnist", "--epochs 0").code, 2);
@@ -106,8 +106,8 @@ TEST_F(Examples, MnistSaysWhatIsMissing) {
 }
 
 TEST_F(Examples, CvExampleLearnsFromJpegs) {
-    write_jpegs(folder.path / "images", 40);
-    const std::string common = "--data_dir " + (folder.path / "images").string() +
+    write_jpegs(folder / "images", 40);
+    const std::string common = "--data_dir " + (folder / "images").string() +
                                " --model resnet18 --image_size 32 --batch_size 8 --cpu --lr 1e-2 ";
     Outcome o = run("cv_example", common + "--epochs 4");
     ASSERT_EQ(o.code, 0) << o.output;
@@ -141,10 +141,10 @@ TEST_F(Examples, CvExampleLearnsFromJpegs) {
 }
 
 TEST_F(Examples, CvExampleTrainsTheClassifierOfPretrainedWeights) {
-    write_jpegs(folder.path / "images", 20);
-    const std::string weights = (folder.path / "pretrained.safetensors").string();
+    write_jpegs(folder / "images", 20);
+    const std::string weights = (folder / "pretrained.safetensors").string();
     io::save_safetensors(weights, models::resnet18(5)->state_dict());  // another number of classes
-    const std::string common = "--data_dir " + (folder.path / "images").string() +
+    const std::string common = "--data_dir " + (folder / "images").string() +
                                " --image_size 32 --batch_size 8 --epochs 1 --weights " + weights;
     Outcome o = run("cv_example", common + " --model resnet18");
     EXPECT_EQ(o.code, 0) << o.output;
@@ -160,7 +160,7 @@ TEST_F(Examples, CvExampleRunsOnFashionMnist) {
                    launcher = fs::path(PIPPIN_BUILD_DIR) / "bin" / "pippin";
     if (!fs::exists(tool) || !fs::exists(launcher)) GTEST_SKIP() << "this build lacks the tools";
     if (!fs::exists(data::MNIST::kFashionFolder)) GTEST_SKIP() << "Fashion-MNIST is missing";
-    const std::string images = (folder.path / "images").string();
+    const std::string images = (folder / "images").string();
     ASSERT_EQ(shell(tool.string() + " --out " + images + " --count 100 --size 32").code, 0);
     const Outcome o = shell(kClean + launcher.string() + " launch --cpu cv_example --data_dir " +
                             images + " --model resnet18 --image_size 32 --epochs 1");
@@ -171,12 +171,12 @@ TEST_F(Examples, CvExampleRunsOnFashionMnist) {
 }
 
 TEST_F(Examples, CvExampleTakesTheLaunchersPrecision) {
-    write_jpegs(folder.path / "images", 10);
+    write_jpegs(folder / "images", 10);
     const fs::path launcher = fs::path(PIPPIN_BUILD_DIR) / "bin" / "pippin";
     if (!fs::exists(launcher)) GTEST_SKIP() << "this build has no pippin command";
     const std::string arguments =
         " cv_example --model resnet18 --image-size 32 --epochs 1 --data-dir " +
-        (folder.path / "images").string();
+        (folder / "images").string();
     Outcome o =
         shell(kClean + launcher.string() + " launch --cpu --mixed_precision bf16" + arguments);
     EXPECT_EQ(o.code, 0) << o.output;
@@ -189,8 +189,8 @@ TEST_F(Examples, CvExampleTakesTheLaunchersPrecision) {
 
 // Stopped after two steps and resumed: the accuracies are those of the run that nobody stopped.
 TEST_F(Examples, CompleteCvExampleResumes) {
-    write_jpegs(folder.path / "images", 30);
-    const auto at = [&](const char* name) { return (folder.path / name).string(); };
+    write_jpegs(folder / "images", 30);
+    const auto at = [&](const char* name) { return (folder / name).string(); };
     const std::string common = "--data_dir " + at("images") +
                                " --model resnet18 --image_size 32 --batch_size 8 --cpu --lr 1e-2 "
                                "--epochs 2 --gradient_accumulation_steps 2 ";
@@ -198,8 +198,8 @@ TEST_F(Examples, CompleteCvExampleResumes) {
         run("complete_cv_example", common + "--checkpointing_steps 2 --output_dir " + at("out") +
                                        " --with_tracking --project_dir " + at("logs"));
     ASSERT_EQ(whole.code, 0) << whole.output;
-    EXPECT_TRUE(fs::exists(folder.path / "out/step_4/state.json")) << whole.output;
-    EXPECT_TRUE(fs::exists(folder.path / "logs/complete_cv_example/metrics.csv"));
+    EXPECT_TRUE(fs::exists(folder / "out/step_4/state.json")) << whole.output;
+    EXPECT_TRUE(fs::exists(folder / "logs/complete_cv_example/metrics.csv"));
     const Outcome rest =
         run("complete_cv_example",
             common + "--resume_from_checkpoint " + at("out/step_2") + " --output_dir " + at("b"));
@@ -214,8 +214,8 @@ TEST_F(Examples, CompleteCvExampleResumes) {
 
 // SIGTERM: the step is finished, the state saved, and the code is the shell's 128 + 15.
 TEST_F(Examples, CompleteCvExampleStopsInOrder) {
-    write_jpegs(folder.path / "images", 60);
-    const auto at = [&](const char* name) { return (folder.path / name).string(); };
+    write_jpegs(folder / "images", 60);
+    const auto at = [&](const char* name) { return (folder / name).string(); };
     const std::string common = "--data_dir " + at("images") +
                                " --model resnet18 --image_size 32 --batch_size 4 --cpu "
                                "--output_dir " +
@@ -232,15 +232,15 @@ TEST_F(Examples, CompleteCvExampleStopsInOrder) {
 
 // From a folder of images to a classifier, and from that to answers.
 TEST_F(Examples, FinetunedModelClassifiesImages) {
-    const fs::path images = folder.path / "images";
-    write_jpegs(folder.path / "flat", 30);
-    for (const auto& entry : fs::directory_iterator(folder.path / "flat")) {
+    const fs::path images = folder / "images";
+    write_jpegs(folder / "flat", 30);
+    for (const auto& entry : fs::directory_iterator(folder / "flat")) {
         const std::string name = entry.path().filename().string();
         const fs::path to = images / name.substr(0, name.rfind('_'));
         fs::create_directories(to);
         fs::rename(entry.path(), to / name);
     }
-    const std::string out = (folder.path / "out").string();
+    const std::string out = (folder / "out").string();
     const std::string common =
         "--data_dir " + images.string() + " --model resnet18 --image_size 32 --batch_size 8 --cpu ";
     Outcome o = run("finetune_image_folder", common + "--lr 5e-3 --epochs 4 --output_dir " + out);
@@ -259,13 +259,13 @@ TEST_F(Examples, FinetunedModelClassifiesImages) {
     o = run("finetune_image_folder",
             common + "--epochs 1 --freeze --weights " + weights + " --output_dir " + out + "2");
     EXPECT_EQ(o.code, 1) << "nothing is left to train";
-    io::save_safetensors(folder.path / "other.safetensors", models::resnet18(7)->state_dict());
+    io::save_safetensors(folder / "other.safetensors", models::resnet18(7)->state_dict());
     o = run("finetune_image_folder", common + "--epochs 1 --freeze --weights " +
-                                         (folder.path / "other.safetensors").string() +
+                                         (folder / "other.safetensors").string() +
                                          " --output_dir " + out + "2");
     EXPECT_EQ(o.code, 0) << o.output;
     EXPECT_TRUE(o.has("fc.weight")) << "what was skipped is named: " << o.output;
-    o = run("inference", "--weights " + (folder.path / "other.safetensors").string() + " x.jpg");
+    o = run("inference", "--weights " + (folder / "other.safetensors").string() + " x.jpg");
     EXPECT_EQ(o.code, 1);
     EXPECT_TRUE(o.has("finetune_image_folder")) << o.output;
     EXPECT_TRUE(run("inference", "--weights " + weights + " none.jpg").has("none.jpg"));
@@ -273,12 +273,12 @@ TEST_F(Examples, FinetunedModelClassifiesImages) {
 
 // A BERT of one small layer, from scratch: words tell the classes apart.
 TEST_F(Examples, NlpExampleLearnsFromFortunes) {
-    const fs::path bert = folder.path / "bert", texts = folder.path / "texts";
+    const fs::path bert = folder / "bert", texts = folder / "texts";
     test::write_tiny_bert(bert);
     test::write_texts(texts, 60);
-    Outcome o = run("nlp_example", "--cpu --model_dir " + bert.string() + " --data_dir " +
-                                       texts.string() + " --epochs 4 --lr 5e-3 --output_dir " +
-                                       (folder.path / "out").string());
+    Outcome o =
+        run("nlp_example", "--cpu --model_dir " + bert.string() + " --data_dir " + texts.string() +
+                               " --epochs 4 --lr 5e-3 --output_dir " + (folder / "out").string());
     ASSERT_EQ(o.code, 0) << o.output;
     std::smatch last;
     const std::string line = o.lines().back();
@@ -286,7 +286,7 @@ TEST_F(Examples, NlpExampleLearnsFromFortunes) {
         line, last, std::regex(R"(epoch 3: \{'accuracy': ([0-9.]+), 'f1': ([0-9.]+)\})")))
         << o.output;
     EXPECT_GT(std::atof(last[1].str().c_str()), 0.9) << o.output;
-    EXPECT_TRUE(fs::exists(folder.path / "out" / "model.safetensors"));
+    EXPECT_TRUE(fs::exists(folder / "out" / "model.safetensors"));
     if (can_launch_two()) {
         o = run_two("nlp_example", "--cpu --model_dir " + bert.string() + " --data_dir " +
                                        texts.string() + " --epochs 4 --lr 5e-3 --batch_size 8");
@@ -302,9 +302,9 @@ TEST_F(Examples, NlpExampleLearnsFromFortunes) {
 
 // Stopped after a step of its first epoch and resumed: the same scores as the whole run.
 TEST_F(Examples, CompleteNlpExampleResumes) {
-    test::write_tiny_bert(folder.path / "bert");
-    test::write_texts(folder.path / "texts", 40);
-    const auto at = [&](const char* name) { return (folder.path / name).string(); };
+    test::write_tiny_bert(folder / "bert");
+    test::write_texts(folder / "texts", 40);
+    const auto at = [&](const char* name) { return (folder / name).string(); };
     const std::string common = "--cpu --model_dir " + at("bert") + " --data_dir " + at("texts") +
                                " --epochs 2 --lr 3e-3 --max_length 32 "
                                "--gradient_accumulation_steps 2 ";
@@ -316,7 +316,7 @@ TEST_F(Examples, CompleteNlpExampleResumes) {
         whole.lines().back(),
         std::regex(R"(epoch 1: \{'accuracy': [01]\.[0-9]{4}, 'f1': [01]\.[0-9]{4}\})")))
         << whole.output;
-    std::ifstream csv(folder.path / "logs/complete_nlp_example/metrics.csv");
+    std::ifstream csv(folder / "logs/complete_nlp_example/metrics.csv");
     std::string columns;
     std::getline(csv, columns);
     EXPECT_EQ(columns, "step,accuracy,epoch,f1,train_loss");
@@ -330,11 +330,11 @@ TEST_F(Examples, CompleteNlpExampleResumes) {
 
 // One image is left over: batch norm over one value a channel would be an error.
 TEST_F(Examples, ALastBatchOfOneImageIsLeftOut) {
-    write_jpegs(folder.path / "images", 11);  // 18 of 22 train
+    write_jpegs(folder / "images", 11);  // 18 of 22 train
     const Outcome o = run("cv_example",
                           "--cpu --epochs 1 --model resnet18 --image_size 32 --batch_size 17 "
                           "--data_dir " +
-                              (folder.path / "images").string());
+                              (folder / "images").string());
     EXPECT_EQ(o.code, 0) << o.output;
     EXPECT_TRUE(o.has("18 images of 2 classes")) << o.output;
 }
@@ -342,11 +342,11 @@ TEST_F(Examples, ALastBatchOfOneImageIsLeftOut) {
 // What a person at a terminal sees.
 TEST_F(Examples, ATerminalShowsLossRateMemoryAndTimeLeft) {
     if (shell("command -v script").code != 0) GTEST_SKIP() << "there is no script(1)";
-    write_jpegs(folder.path / "images", 20);
+    write_jpegs(folder / "images", 20);
     const Outcome o = shell("script -qec 'stty cols 100; " + (kExamples / "cv_example").string() +
                             " --cpu --epochs 2 --model resnet18 --image_size 32 --batch_size 8 "
                             "--data_dir " +
-                            (folder.path / "images").string() + "' /dev/null");
+                            (folder / "images").string() + "' /dev/null");
     EXPECT_EQ(o.code, 0) << o.output;
     EXPECT_TRUE(std::regex_search(
         o.output, std::regex("\repoch 1/2 .* 25%  loss [0-9.]+  [0-9.]+ images/s  [0-9.]+ [MG]iB  "
@@ -371,11 +371,11 @@ TEST_F(Examples, MistakesNameTheRightFlag) {
 
 TEST_F(Examples, CvExampleSaysWhatIsWrong) {
     EXPECT_EQ(run("cv_example", "").code, 2);  // --data_dir is required
-    Outcome o = run("cv_example", "--data_dir " + (folder.path / "nowhere").string());
+    Outcome o = run("cv_example", "--data_dir " + (folder / "nowhere").string());
     EXPECT_EQ(o.code, 1);
     EXPECT_TRUE(o.has("nowhere")) << o.output;
-    write_jpegs(folder.path / "images", 4);
-    o = run("cv_example", "--model resnet19 --data_dir " + (folder.path / "images").string());
+    write_jpegs(folder / "images", 4);
+    o = run("cv_example", "--model resnet19 --data_dir " + (folder / "images").string());
     EXPECT_EQ(o.code, 1);
     EXPECT_TRUE(o.has("did you mean resnet18?")) << o.output;
 }

@@ -16,7 +16,7 @@ using test::Outcome;
 using test::shell;
 namespace fs = std::filesystem;
 
-const fs::path kPippin = fs::path(PIPPIN_BUILD_DIR) / "bin" / "pippin";
+using test::kPippin;
 
 struct Target {
     const char *name, *environment, *flag;
@@ -33,7 +33,7 @@ class Launched : public testing::TestWithParam<Target> {
     }
     // Runs it in the scratch folder; fails the test where it fails.
     Outcome launch(const std::string& program_and_arguments) const {
-        const Outcome o = shell("cd " + folder.path.string() +
+        const Outcome o = shell("cd " + folder.path().string() +
                                 " && env -u PIPPIN_DEVICE -u PIPPIN_MIXED_PRECISION "
                                 "XDG_CONFIG_HOME=/nonexistent " +
                                 GetParam().environment + kPippin.string() + " launch " +
@@ -44,7 +44,7 @@ class Launched : public testing::TestWithParam<Target> {
     static std::string device() {
         return std::string(GetParam().name) == "Gpu" ? "training on gpu:0" : "training on cpu";
     }
-    test::ScratchFolder folder;
+    test::TempFolder folder;
 };
 
 INSTANTIATE_TEST_SUITE_P(On, Launched,
@@ -54,10 +54,8 @@ INSTANTIATE_TEST_SUITE_P(On, Launched,
                          [](const auto& target) { return std::string(target.param.name); });
 
 TEST_P(Launched, Mnist) {
-    test::write_idx(folder.path / "train-images-idx3-ubyte",
-                    folder.path / "train-labels-idx1-ubyte", 64);
-    test::write_idx(folder.path / "t10k-images-idx3-ubyte", folder.path / "t10k-labels-idx1-ubyte",
-                    20);
+    test::write_idx(folder / "train-images-idx3-ubyte", folder / "train-labels-idx1-ubyte", 64);
+    test::write_idx(folder / "t10k-images-idx3-ubyte", folder / "t10k-labels-idx1-ubyte", 20);
     const Outcome o = launch("mnist --data_dir . --epochs 1 --batch_size 16 --out out");
     EXPECT_TRUE(std::regex_search(o.output, std::regex("test accuracy [01]\\.[0-9]{4}, "
                                                        "[0-9.]+ images/s on (cpu|gpu:0)\n$")))
@@ -67,7 +65,7 @@ TEST_P(Launched, Mnist) {
 
 TEST_P(Launched, CvExamples) {
     // As little as possible: software is slow at playing a GPU.
-    test::write_jpegs(folder.path / "images", 5);
+    test::write_jpegs(folder / "images", 5);
     const std::string common =
         " --data_dir images --model resnet18 --image_size 16 --batch_size 8 --epochs 1";
     Outcome o = launch("cv_example" + common);
@@ -78,13 +76,13 @@ TEST_P(Launched, CvExamples) {
     EXPECT_TRUE(o.has(device())) << o.output;
     EXPECT_TRUE(std::regex_search(o.output, std::regex("(^|\n)epoch 0: [0-9]+\\.[0-9]{2}\n$")))
         << o.output;
-    EXPECT_TRUE(fs::exists(folder.path / "epoch_0/state.json"));
-    EXPECT_TRUE(fs::exists(folder.path / "logs/complete_cv_example/metrics.jsonl"));
+    EXPECT_TRUE(fs::exists(folder / "epoch_0/state.json"));
+    EXPECT_TRUE(fs::exists(folder / "logs/complete_cv_example/metrics.jsonl"));
 }
 
 TEST_P(Launched, NlpExamples) {
-    test::write_tiny_bert(folder.path / "bert");
-    test::write_texts(folder.path / "texts", 20);
+    test::write_tiny_bert(folder / "bert");
+    test::write_texts(folder / "texts", 20);
     const std::string common =
         " --model_dir bert --data_dir texts --epochs 1 --lr 1e-3 "
         "--max_length 32";
@@ -96,14 +94,14 @@ TEST_P(Launched, NlpExamples) {
                " --checkpointing_steps 1 --output_dir out --gradient_accumulation_steps 2");
     EXPECT_TRUE(o.has(device())) << o.output;
     EXPECT_TRUE(std::regex_search(o.output, line)) << o.output;
-    EXPECT_TRUE(fs::exists(folder.path / "out/step_1/state.json"));
+    EXPECT_TRUE(fs::exists(folder / "out/step_1/state.json"));
 }
 
 TEST_P(Launched, FinetuneAndInference) {
-    test::write_jpegs(folder.path / "flat", 6);
-    for (const auto& entry : fs::directory_iterator(folder.path / "flat")) {
+    test::write_jpegs(folder / "flat", 6);
+    for (const auto& entry : fs::directory_iterator(folder / "flat")) {
         const std::string name = entry.path().filename().string();
-        const fs::path to = folder.path / "images" / name.substr(0, name.rfind('_'));
+        const fs::path to = folder / "images" / name.substr(0, name.rfind('_'));
         fs::create_directories(to);
         fs::rename(entry.path(), to / name);
     }

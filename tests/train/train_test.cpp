@@ -26,12 +26,12 @@ std::string content(const fs::path& path) {
 
 class Train : public testing::Test {
   protected:
-    std::FILE* open() { return file = std::fopen((folder.path / "out").c_str(), "w+"); }
+    std::FILE* open() { return file = std::fopen((folder / "out").c_str(), "w+"); }
     std::string printed() {
         std::fclose(file);
-        return content(folder.path / "out");
+        return content(folder / "out");
     }
-    test::ScratchFolder folder;
+    test::TempFolder folder;
     std::FILE* file = nullptr;
 };
 
@@ -134,7 +134,7 @@ TEST(Meters, MeanAndAccuracy) {
 }
 
 TEST_F(Train, MetricsAreOnDiskAtOnce) {
-    const fs::path path = folder.path / "new" / "metrics.csv";
+    const fs::path path = folder / "new" / "metrics.csv";
     {
         train::MetricsCsv csv(path, {"epoch", "loss"});
         csv.add({1, 0.25});
@@ -148,7 +148,7 @@ TEST_F(Train, MetricsAreOnDiskAtOnce) {
     }
     EXPECT_EQ(content(path), "epoch,loss\n1,0.25\n2,\n3,0.333333\n");
     EXPECT_THROW(train::MetricsCsv(path, {"epoch", "accuracy"}, true), FileError);
-    EXPECT_THROW(train::MetricsCsv(folder.path, {"epoch"}), FileError);
+    EXPECT_THROW(train::MetricsCsv(folder.path(), {"epoch"}), FileError);
     EXPECT_THROW(train::MetricsCsv(path, {"a,b"}), ValueError);
     train::MetricsCsv(path, {"epoch"});
     EXPECT_EQ(content(path), "epoch\n");
@@ -185,7 +185,7 @@ std::size_t count(const std::string& text, const std::string& part) {
 }
 
 TEST_F(Train, ChartIsWellFormedSvg) {
-    const fs::path path = folder.path / "curve.svg";
+    const fs::path path = folder / "curve.svg";
     const double nan = std::numeric_limits<double>::quiet_NaN(),
                  inf = std::numeric_limits<double>::infinity();
     train::Series a{"a < b & \"c\"", {{0, 1}, {1, 0.5}, {2, nan}, {3, 0.4}, {4, 0.3}}};
@@ -203,7 +203,7 @@ TEST_F(Train, ChartIsWellFormedSvg) {
 }
 
 TEST_F(Train, ChartCopesWithFewAndEqualPoints) {
-    const fs::path path = folder.path / "curve.svg";
+    const fs::path path = folder / "curve.svg";
     train::write_curves_svg(path, "",
                             {{"one", "", "", {{"s", {{1, 5}}}}},
                              {"flat", "", "", {{"s", {{0, 0}, {1, 0}}}}},
@@ -213,7 +213,7 @@ TEST_F(Train, ChartCopesWithFewAndEqualPoints) {
     expect_well_formed(svg);
     EXPECT_EQ(count(svg, "<polyline"), 3u);
     EXPECT_LT(count(svg, "<text"), 100u);  // ticks stay few
-    EXPECT_THROW(train::write_curves_svg(folder.path / "missing" / "c.svg", "", {}), FileError);
+    EXPECT_THROW(train::write_curves_svg(folder / "missing" / "c.svg", "", {}), FileError);
 }
 
 }  // namespace
