@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -25,7 +26,7 @@ namespace {
 using nlohmann::json;
 
 struct Args {
-    std::vector<std::string> models, modes{"train", "eval"};  // no models: all
+    std::vector<std::string> models, modes{"train", "eval"};  // NAME or NAME:BATCH; none: all
     std::string precision = "fp32", json_file, markdown_file, plot_file, compare,
                 python = "python3", one;
     std::int64_t batch = 0;  // 0: the model's own
@@ -42,6 +43,34 @@ std::int64_t batch_within(double budget, const models::Info& info, std::int64_t 
     while (batch > 1 && sample * static_cast<double>(batch) > budget * 1e12)
         batch /= 2;
     return batch;
+}
+
+// A network to measure.
+struct Asked {
+    models::Info info;
+    std::int64_t batch = 0;  // 0: the model's own, within the budget
+};
+
+std::vector<Asked> asked_models(const Args& a) {
+    std::vector<Asked> out;
+    for (const std::string& text : a.models) {
+        const std::size_t colon = text.find(':');
+        Asked one{models::info(text.substr(0, colon)), a.batch};
+        if (colon != text.npos) {
+            const char *first = text.data() + colon + 1, *last = text.data() + text.size();
+            const auto [end, error] = std::from_chars(first, last, one.batch);
+            if (error != std::errc() || end != last || one.batch < 1)
+                throw ValueError(
+                    fmt::format("--models: the batch size in '{}' must be a whole number from 1 on "
+                                "(for example {}:16)",
+                                text, one.info.name));
+        }
+        out.push_back(std::move(one));
+    }
+    if (a.models.empty())
+        for (const models::Info& info : models::list())
+            out.push_back({info, a.batch});
+    return out;
 }
 
 // The PyTorch side, in the source tree or where it was installed.
@@ -106,15 +135,12 @@ int run(const Args& a) {
         lines.open(a.json_file);
         if (!lines) throw FileError(fmt::format("cannot write {}", a.json_file));
     }
-    std::vector<models::Info> infos;
-    for (const auto& model : a.models)
-        infos.push_back(models::info(model));
-    if (infos.empty()) infos = models::list();
+    const std::vector<Asked> asked = asked_models(a);
     if (a.profile) {
         std::vector<BenchCase> cases;
-        for (const models::Info& info : infos) {
+        for (const auto& [info, own_batch] : asked) {
             const std::int64_t batch =
-                a.batch ? a.batch : batch_within(a.budget, info, forward_multiply_adds(info));
+                own_batch ? own_batch : batch_within(a.budget, info, forward_multiply_adds(info));
             for (const auto& mode : a.modes)
                 cases.push_back({info.name, mode, a.precision, batch, a.seconds, num_threads()});
         }
@@ -123,12 +149,12 @@ int run(const Args& a) {
     const std::string machine = default_device().description();
     fmt::print("{} on {}\n{}\n", default_device().str(), machine, table_head(compared));
     std::vector<BenchRow> rows;
-    for (const models::Info& info : infos) {
+    for (const auto& [info, own_batch] : asked) {
         const std::int64_t cost = forward_multiply_adds(info);
-        const std::int64_t batch = a.batch ? a.batch : batch_within(a.budget, info, cost);
+        const std::int64_t batch = own_batch ? own_batch : batch_within(a.budget, info, cost);
         for (const auto& mode : a.modes) {
             BenchRow r;
-            r.usual_batch = a.batch ? a.batch : info.batch;
+            r.usual_batch = own_batch ? own_batch : info.batch;
             r.multiply_adds = cost;
             r.c = {info.name, mode, a.precision, batch, a.seconds, num_threads()};
             // The two programs take turns, so that a slow spell of the machine meets both.
@@ -165,7 +191,10 @@ int run(const Args& a) {
 
 std::function<int()> setup(CLI::App& app) {
     auto a = std::make_shared<Args>();
-    app.add_option("--models", a->models, "models to run (default: all; see pippin models)")
+    app.add_option(
+           "--models", a->models,
+           "models to run, each NAME or NAME:BATCH for a batch size of its own (default: all; see "
+           "pippin models)")
         ->type_name("MODEL")
         ->delimiter(',');
     app.add_option("--modes", a->modes, "train, eval")
@@ -203,6 +232,7 @@ std::function<int()> setup(CLI::App& app) {
     app.add_option("--one", a->one, "")->group("");
     app.footer(
         "Examples:\n  pippin bench\n  pippin bench --models resnet50 --batch_size 8 --modes train\n"
+        "  pippin bench --models lenet5:64,resnet50:16,bert_base:8\n"
         "  pippin bench --profile --models resnet50 --modes train\n"
         "  pippin bench --compare torch --python ~/torch/bin/python3 --json bench.jsonl\n"
         "  pippin bench --compare torch --markdown docs/performance.md --plot "

@@ -129,6 +129,32 @@ TEST(Bench, RunsNetworksOfTokens) {
     EXPECT_TRUE(out.has("minilm")) << out.output;
 }
 
+TEST(Bench, ModelsMayHaveBatchSizesOfTheirOwn) {
+    const test::TempFolder folder;
+    const auto page = folder / "page.md";
+    const test::Outcome out = test::shell(
+        kPippin.string() + " bench --models lenet5:3,lenet5 --batch_size 2 --modes eval" +
+        " --seconds 0.01 --rounds 1 --markdown " + page.string());
+    ASSERT_EQ(out.code, 0) << out.output;
+    const std::string text = contents(page);
+    for (const char* part : {"| lenet5 | eval | 3 |", "| lenet5 | eval | 2 |",
+                             "--models lenet5:3,lenet5 --batch_size 2"})
+        EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+    EXPECT_EQ(text.find("smaller than"), std::string::npos) << text;
+    const test::Outcome profile = test::shell(
+        kPippin.string() + " bench --profile --models lenet5:3 --modes eval --seconds 0.01" +
+        " --json " + (folder / "profile.jsonl").string());
+    ASSERT_EQ(profile.code, 0) << profile.output;
+    EXPECT_EQ(nlohmann::json::parse(contents(folder / "profile.jsonl")).at("batch"), 3);
+    for (const char* wrong : {"lenet5:", "lenet5:0", "lenet5:-4", "lenet5:4x", "lenet5:1:2",
+                              "lenet5:99999999999999999999"}) {
+        const test::Outcome bad =
+            test::shell(kPippin.string() + " bench --models " + std::string(wrong));
+        EXPECT_EQ(bad.code, 1) << wrong;
+        EXPECT_TRUE(bad.has(wrong) && bad.has("lenet5:16")) << bad.output;
+    }
+}
+
 TEST(Bench, SaysWhatIsWrong) {
     const test::Outcome unknown = test::shell(kPippin.string() + " bench --models resnet19");
     EXPECT_EQ(unknown.code, 1);
