@@ -58,6 +58,14 @@ const std::vector<ConvCase>& cases() {
         {5, 1, 6, 6, 2, 6, 6, window(1, 0)},
         {0, 3, 8, 8, 4, 3, 3, window(1, 1)},
         {2, 3, 8, 8, 4, 2, 2, window(3, 0)},
+        // Few channels without padding, of widths around one and two vectors.
+        {2, 3, 7, 18, 8, 3, 3, window(1, 0)},
+        {1, 2, 6, 17, 5, 2, 3, window(1, 0)},
+        {2, 8, 6, 20, 16, 4, 4, window(1, 0)},
+        {1, 6, 5, 31, 3, 3, 3, window(1, 0)},
+        {1, 4, 5, 33, 8, 3, 5, window(1, 0)},
+        {1, 8, 4, 15, 4, 1, 3, window(1, 0)},
+        {1, 3, 4, 9, 2, 1, 3, window(1, 0)},
     };
     return all;
 }

@@ -24,18 +24,26 @@ using std::int64_t;
 
 // --- planes ---
 
-// `beyond`: the last vector may read and write behind the row.
+// `beyond`: a row of less than a vector may be read and written as a whole one; what that leaves
+// behind a line is overwritten by the next.
 template <int C>
 void unweave_row(const float* from, int64_t width, int64_t channels, float* to, int64_t line,
                  bool beyond) {
     const D d;
     int64_t x = 0;
     if constexpr (C > 0) {
-        for (; x + (beyond ? 1 : kLanes) <= width; x += kLanes) {
+        const auto block = [&](int64_t at) {
             V v[C];
-            unweave<C>(d, from + x * C, v);
+            unweave<C>(d, from + at * C, v);
             for (int c = 0; c < C; ++c)
-                hn::StoreU(v[c], d, to + c * line + x);
+                hn::StoreU(v[c], d, to + c * line + at);
+        };
+        for (; x + kLanes <= width; x += kLanes)
+            block(x);
+        // The last columns within a vector that was partly done, never into a line that is.
+        if (x < width && (x > 0 || beyond)) {
+            block(x > 0 ? width - kLanes : 0);
+            return;
         }
     }
     for (; x < width; ++x)
