@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pippin/module.h"
@@ -30,11 +31,28 @@ struct Pair {
     constexpr bool operator==(const Pair&) const = default;
 };
 
+/// A convolution's padding: amounts, or by name "same" (the output is as large as the input; stride
+/// 1 only) or "valid" (none). Amount is Pair or, in one dimension, a number.
+template <class Amount>
+struct ConvPadding {
+    Amount amount = 0;
+    std::string name;  ///< empty: by amounts
+    ConvPadding(std::int64_t n) : amount(n) {}
+    ConvPadding(std::int64_t h, std::int64_t w) : amount(h, w) {}
+    ConvPadding(Pair p) : amount(p) {}
+    // Not const char*: 0 would be one as well.
+    template <std::size_t N>
+    ConvPadding(const char (&text)[N]) : name(text) {}
+    ConvPadding(std::string text) : name(std::move(text)) {}
+};
+
 class Conv2d : public Module {
   public:
     /// Conv2d(3, 64, {.kernel = 7, .stride = 2, .padding = 3, .bias = false})
     struct Args {
-        Pair kernel = 1, stride = 1, padding = 0, dilation = 1;
+        Pair kernel = 1, stride = 1;
+        ConvPadding<Pair> padding = 0;
+        Pair dilation = 1;
         std::int64_t groups = 1;
         bool bias = true;
         PadMode padding_mode = PadMode::Constant;  ///< Constant: zeros

@@ -52,7 +52,9 @@ class Embedding : public Module {
 class Conv1d : public Module {
   public:
     struct Args {
-        std::int64_t kernel = 1, stride = 1, padding = 0, dilation = 1, groups = 1;
+        std::int64_t kernel = 1, stride = 1;
+        ConvPadding<std::int64_t> padding = 0;
+        std::int64_t dilation = 1, groups = 1;
         bool bias = true;
         PadMode padding_mode = PadMode::Constant;  ///< Constant: zeros
     };

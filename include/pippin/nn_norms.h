@@ -1,6 +1,5 @@
 // Normalisation: functions beside batch_norm and layer_norm of ops.h, and all of them as layers.
-// Half inputs are normalised in float32. Names, arguments and defaults are PyTorch's, except that
-// momentum is always a number.
+// Half inputs are normalised in float32. Names, arguments and defaults are PyTorch's.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +37,8 @@ class ChannelNorm : public Module {
 
   protected:
     struct Settings {
-        double eps, momentum;
+        double eps;
+        std::optional<double> momentum;
         bool affine, track_running_stats, bias;
     };
     /// Inputs have low_rank to high_rank dimensions.
@@ -55,7 +55,8 @@ class ChannelNorm : public Module {
     int low_rank_, high_rank_;
 };
 
-/// By the batch's statistics in training, else by the running ones (if they are tracked).
+/// By the batch's statistics in training, else by the running ones (if they are tracked). Without a
+/// momentum (std::nullopt) these are the plain mean over all batches seen.
 class BatchNorm : public ChannelNorm {
   public:
     Tensor forward(const Tensor& x) override;
@@ -67,8 +68,9 @@ class BatchNorm : public ChannelNorm {
 /// (N, C) or (N, C, L)
 class BatchNorm1d : public BatchNorm {
   public:
-    explicit BatchNorm1d(std::int64_t features, double eps = 1e-5, double momentum = 0.1,
-                         bool affine = true, bool track_running_stats = true, bool with_bias = true)
+    explicit BatchNorm1d(std::int64_t features, double eps = 1e-5,
+                         std::optional<double> momentum = 0.1, bool affine = true,
+                         bool track_running_stats = true, bool with_bias = true)
         : BatchNorm("BatchNorm1d", features,
                     {eps, momentum, affine, track_running_stats, with_bias}, 2, 3) {}
 };
@@ -76,8 +78,9 @@ class BatchNorm1d : public BatchNorm {
 /// (N, C, H, W)
 class BatchNorm2d : public BatchNorm {
   public:
-    explicit BatchNorm2d(std::int64_t features, double eps = 1e-5, double momentum = 0.1,
-                         bool affine = true, bool track_running_stats = true, bool with_bias = true)
+    explicit BatchNorm2d(std::int64_t features, double eps = 1e-5,
+                         std::optional<double> momentum = 0.1, bool affine = true,
+                         bool track_running_stats = true, bool with_bias = true)
         : BatchNorm("BatchNorm2d", features,
                     {eps, momentum, affine, track_running_stats, with_bias}, 4, 4) {}
 };

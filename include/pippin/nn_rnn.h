@@ -1,6 +1,6 @@
 // Recurrent layers and cells: RNN, LSTM, GRU, with PyTorch's parameter names (weight_ih_l0,
-// weight_hh_l0_reverse, ...), defaults and initialisation. proj_size and packed sequences are left
-// out.
+// weight_hh_l0_reverse, ...), defaults and initialisation. proj_size is left out. A layer takes and
+// gives packed sequences (nn_packed.h) too; its last states are then those at each sequence's end.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pippin/module.h"
+#include "pippin/nn_packed.h"
 
 namespace pippin::nn {
 
@@ -46,8 +47,14 @@ class Recurrent : public Module {
     };
     /// Undefined states are zeros.
     All run(const Tensor& x, const Tensor& h, const Tensor& c, bool has_cell) const;
+    /// The output, (L, N, hidden), has no meaning behind the sequences' ends.
+    All run(const PackedSequence& x, const Tensor& h, const Tensor& c, bool has_cell) const;
 
   private:
+    /// y (L, N, input); `valid` (L, N) says where the states move on, undefined: everywhere.
+    All run_steps(Tensor y, const Tensor& h, const Tensor& c, bool has_cell, bool batched,
+                  const Tensor& valid) const;
+    static Step moved_where(const Tensor& valid, const Step& next, const Step& before);
     void check_state(const Tensor& state, const char* what, bool batched, std::int64_t n) const;
     const char* name_;
     std::int64_t input_size_, hidden_size_;
@@ -61,13 +68,20 @@ class RNN : public Recurrent {
     struct Result {
         Tensor output, h;
     };
+    struct PackedResult {
+        PackedSequence output;
+        Tensor h;
+    };
     enum class Nonlinearity { Tanh, Relu };
     RNN(std::int64_t input_size, std::int64_t hidden_size, Options o = {},
         Nonlinearity nonlinearity = Nonlinearity::Tanh);
     Tensor forward(const Tensor& x) override;  ///< the output, from a state of zeros
     Result forward(const Tensor& x, const Tensor& h);
+    PackedResult forward(const PackedSequence& x, const Tensor& h = {});
     using Module::operator();
     Result operator()(const Tensor& x, const Tensor& h, Site site = Site::current());
+    PackedResult operator()(const PackedSequence& x, const Tensor& h = {},
+                            Site site = Site::current());
 
   protected:
     Step step(const Tensor& x, const Step& before, const Weights& w) const override;
@@ -86,11 +100,18 @@ class LSTM : public Recurrent {
         Tensor output;
         State state;
     };
+    struct PackedResult {
+        PackedSequence output;
+        State state;
+    };
     LSTM(std::int64_t input_size, std::int64_t hidden_size, Options o = {});
     Tensor forward(const Tensor& x) override;  ///< the output, from a state of zeros
     Result forward(const Tensor& x, const State& state);
+    PackedResult forward(const PackedSequence& x, const State& state = {});
     using Module::operator();
     Result operator()(const Tensor& x, const State& state, Site site = Site::current());
+    PackedResult operator()(const PackedSequence& x, const State& state = {},
+                            Site site = Site::current());
 
   protected:
     Step step(const Tensor& x, const Step& before, const Weights& w) const override;
@@ -101,11 +122,15 @@ class LSTM : public Recurrent {
 class GRU : public Recurrent {
   public:
     using Result = RNN::Result;
+    using PackedResult = RNN::PackedResult;
     GRU(std::int64_t input_size, std::int64_t hidden_size, Options o = {});
     Tensor forward(const Tensor& x) override;  ///< the output, from a state of zeros
     Result forward(const Tensor& x, const Tensor& h);
+    PackedResult forward(const PackedSequence& x, const Tensor& h = {});
     using Module::operator();
     Result operator()(const Tensor& x, const Tensor& h, Site site = Site::current());
+    PackedResult operator()(const PackedSequence& x, const Tensor& h = {},
+                            Site site = Site::current());
 
   protected:
     Step step(const Tensor& x, const Step& before, const Weights& w) const override;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -178,6 +179,9 @@ Tensor embedding(const Tensor& ids, const Tensor& weight, std::int64_t padding_i
 struct Conv2dOptions {
     std::int64_t stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1,
                  groups = 1;
+    /// Instead of pad_h and pad_w: "valid" (none) or "same" (the output is as large as the input;
+    /// an odd amount puts the larger part behind; stride 1 only).
+    std::string_view padding = {};
 };
 /// weight (out, in / groups, kh, kw), bias (out).
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Conv2dOptions o = {},
@@ -199,6 +203,10 @@ Tensor adaptive_avg_pool2d(const Tensor& x, std::int64_t out_h, std::int64_t out
 /// Ioffe and Szegedy 2015.
 Tensor batch_norm(const Tensor& x, Tensor running_mean, Tensor running_var, const Tensor& weight,
                   const Tensor& bias, bool training, double momentum = 0.1, double eps = 1e-5,
+                  Site site = Site::current());
+/// The momentum as a 0-d tensor, whose value may differ from step to step without a new plan.
+Tensor batch_norm(const Tensor& x, Tensor running_mean, Tensor running_var, const Tensor& weight,
+                  const Tensor& bias, bool training, const Tensor& momentum, double eps = 1e-5,
                   Site site = Site::current());
 /// Over the trailing dims `shape`. Ba et al. 2016.
 Tensor layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight = {},

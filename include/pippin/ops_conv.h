@@ -19,6 +19,7 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
 
 struct Conv1dOptions {
     std::int64_t stride = 1, pad = 0, dilation = 1, groups = 1;
+    std::string_view padding = {};  ///< "same" or "valid" instead of pad: see Conv2dOptions
 };
 /// x (N, in, L), weight (out, in / groups, k), bias (out).
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Conv1dOptions o = {},

@@ -36,32 +36,40 @@ Tensor start(const Shape& shape, const Shape& weight) {
 
 }  // namespace
 
-Conv1d::Conv1d(std::int64_t in, std::int64_t out, Args args) : in_(in), out_(out), args_(args) {
-    check_channels("Conv1d", in, out, args.groups);
-    check_at_least("Conv1d", "kernel", args.kernel, 1);
-    check_at_least("Conv1d", "stride", args.stride, 1);
-    check_at_least("Conv1d", "padding", args.padding, 0);
-    check_at_least("Conv1d", "dilation", args.dilation, 1);
-    const Shape shape{out, in / args.groups, args.kernel};
+Conv1d::Conv1d(std::int64_t in, std::int64_t out, Args args)
+    : in_(in), out_(out), args_(std::move(args)) {
+    check_channels("Conv1d", in, out, args_.groups);
+    check_at_least("Conv1d", "kernel", args_.kernel, 1);
+    check_at_least("Conv1d", "stride", args_.stride, 1);
+    check_at_least("Conv1d", "padding", args_.padding.amount, 0);
+    check_at_least("Conv1d", "dilation", args_.dilation, 1);
+    check_padding_name("Conv1d", args_.padding.name, args_.stride != 1);
+    const Shape shape{out, in / args_.groups, args_.kernel};
     weight = register_parameter("weight", start(shape, shape));
-    if (args.bias) bias = register_parameter("bias", start({out}, shape));
+    if (args_.bias) bias = register_parameter("bias", start({out}, shape));
 }
 
 Tensor Conv1d::forward(const Tensor& x) {
-    Conv1dOptions o{.stride = args_.stride,
-                    .pad = args_.padding,
-                    .dilation = args_.dilation,
-                    .groups = args_.groups};
-    if (args_.padding_mode == PadMode::Constant || args_.padding == 0)
+    Conv1dOptions o{
+        .stride = args_.stride, .pad = 0, .dilation = args_.dilation, .groups = args_.groups};
+    const ConvPadding<std::int64_t>& p = args_.padding;
+    if (args_.padding_mode == PadMode::Constant) {
+        o.pad = p.amount;
+        o.padding = p.name;
         return conv1d(x, weight, bias, o);
-    o.pad = 0;
-    return conv1d(pad(x, {args_.padding, args_.padding}, args_.padding_mode), weight, bias, o);
+    }
+    const Margins m = margins(p.name, p.amount, args_.kernel, args_.dilation);
+    if (m.after == 0) return conv1d(x, weight, bias, o);
+    return conv1d(pad(x, {m.before, m.after}, args_.padding_mode), weight, bias, o);
 }
 
 std::string Conv1d::extra_repr() const {
     std::string out = fmt::format("{}, {}, kernel_size=({},), stride=({},)", in_, out_,
                                   args_.kernel, args_.stride);
-    if (args_.padding != 0) out += fmt::format(", padding=({},)", args_.padding);
+    if (!args_.padding.name.empty())
+        out += ", padding=" + args_.padding.name;
+    else if (args_.padding.amount != 0)
+        out += fmt::format(", padding=({},)", args_.padding.amount);
     if (args_.dilation != 1) out += fmt::format(", dilation=({},)", args_.dilation);
     if (args_.groups != 1) out += fmt::format(", groups={}", args_.groups);
     if (!args_.bias) out += ", bias=False";

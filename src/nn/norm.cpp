@@ -39,8 +39,9 @@ void ChannelNorm::check_input(const Tensor& x, int dim) const {
 }
 
 std::string ChannelNorm::extra_repr() const {
+    const std::optional<double>& momentum = settings_.momentum;
     return fmt::format("{}, eps={}, momentum={}, affine={}, bias={}, track_running_stats={}",
-                       features_, repr(settings_.eps), repr(settings_.momentum),
+                       features_, repr(settings_.eps), momentum ? repr(*momentum) : "None",
                        repr(settings_.affine), repr(bias.defined()),
                        repr(settings_.track_running_stats));
 }
@@ -52,8 +53,13 @@ Tensor BatchNorm::forward(const Tensor& x) {
         const NoGrad no_grad;
         num_batches_tracked.assign_(num_batches_tracked + 1);
     }
-    return batch_norm(x, running_mean, running_var, weight, bias, is_training() || !tracks,
-                      settings_.momentum, settings_.eps);
+    const bool by_batch = is_training() || !tracks;
+    if (settings_.momentum || !by_batch || !tracks)
+        return batch_norm(x, running_mean, running_var, weight, bias, by_batch,
+                          settings_.momentum.value_or(0), settings_.eps);
+    const Tensor share =
+        reciprocal(cast(num_batches_tracked, running_mean.dtype() == float64 ? float64 : float32));
+    return batch_norm(x, running_mean, running_var, weight, bias, true, share, settings_.eps);
 }
 
 Tensor InstanceNorm::forward(const Tensor& x) {
@@ -61,7 +67,7 @@ Tensor InstanceNorm::forward(const Tensor& x) {
     check_input(x, batched ? 1 : 0);
     const Tensor y = instance_norm(batched ? x : unsqueeze(x, 0), running_mean, running_var, weight,
                                    bias, is_training() || !settings_.track_running_stats,
-                                   settings_.momentum, settings_.eps);
+                                   settings_.momentum.value_or(0), settings_.eps);
     return batched ? y : squeeze(y, 0);
 }
 

@@ -98,6 +98,12 @@ void Recurrent::check_state(const Tensor& state, const char* what, bool batched,
                                      what, expected.str(), state.shape().str()));
 }
 
+// A sequence that is over keeps its state; in the reverse direction, one that has not begun.
+Recurrent::Step Recurrent::moved_where(const Tensor& valid, const Step& next, const Step& before) {
+    return {where(valid, next.h, before.h),
+            next.c.defined() ? where(valid, next.c, before.c) : Tensor{}};
+}
+
 Recurrent::All Recurrent::run(const Tensor& x, const Tensor& h, const Tensor& c,
                               bool has_cell) const {
     const bool batched = x.dim() == 3;
@@ -105,11 +111,30 @@ Recurrent::All Recurrent::run(const Tensor& x, const Tensor& h, const Tensor& c,
         throw ValueError(fmt::format("{}: expected ({}, {}) or (L, {}), got a tensor of shape {}",
                                      name_, o_.batch_first ? "N, L" : "L, N", input_size_,
                                      input_size_, x.shape().str()));
-    Tensor y = batched ? (o_.batch_first ? transpose(x, 0, 1) : x) : unsqueeze(x, 1);
-    const std::int64_t length = y.size(0), n = y.size(1);
-    if (length == 0)
+    const Tensor y = batched ? (o_.batch_first ? transpose(x, 0, 1) : x) : unsqueeze(x, 1);
+    if (y.size(0) == 0)
         throw ValueError(
             fmt::format("{}: the sequence has no elements (shape {})", name_, x.shape().str()));
+    All all = run_steps(y, h, c, has_cell, batched, {});
+    if (!batched)
+        all.output = squeeze(all.output, 1);
+    else if (o_.batch_first)
+        all.output = transpose(all.output, 0, 1);
+    return all;
+}
+
+Recurrent::All Recurrent::run(const PackedSequence& x, const Tensor& h, const Tensor& c,
+                              bool has_cell) const {
+    const Tensor& y = x.padded();
+    if (y.dim() != 3 || y.size(-1) != input_size_)
+        throw ValueError(fmt::format("{}: expected packed steps of {} numbers, got (L, N, ...) {}",
+                                     name_, input_size_, y.shape().str()));
+    return run_steps(y, h, c, has_cell, true, x.valid());
+}
+
+Recurrent::All Recurrent::run_steps(Tensor y, const Tensor& h, const Tensor& c, bool has_cell,
+                                    bool batched, const Tensor& valid) const {
+    const std::int64_t length = y.size(0), n = y.size(1);
     check_state(h, "h", batched, n);
     check_state(c, "c", batched, n);
     const auto initial = [&](const Tensor& state, std::size_t i) {
@@ -128,7 +153,9 @@ Recurrent::All Recurrent::run(const Tensor& x, const Tensor& h, const Tensor& c,
             Step s{initial(h, i + d), has_cell ? initial(c, i + d) : Tensor{}};
             std::vector<Tensor> steps;
             for (std::int64_t t = 0; t < length; ++t) {
-                s = step(inputs[d == 0 ? t : length - 1 - t], s, w);
+                const std::int64_t at = d == 0 ? t : length - 1 - t;
+                const Step next = step(inputs[at], s, w);
+                s = valid.defined() ? moved_where(unsqueeze(valid[at], 1), next, s) : next;
                 steps.push_back(s.h);
             }
             if (d == 1) std::reverse(steps.begin(), steps.end());
@@ -143,10 +170,6 @@ Recurrent::All Recurrent::run(const Tensor& x, const Tensor& h, const Tensor& c,
         if (all.empty()) return Tensor{};
         return batched ? stack(all) : cat(all);
     };
-    if (!batched)
-        y = squeeze(y, 1);
-    else if (o_.batch_first)
-        y = transpose(y, 0, 1);
     return {y, states(last_h), states(last_c)};
 }
 
@@ -170,6 +193,13 @@ RNN::Result RNN::forward(const Tensor& x, const Tensor& h) {
     All all = run(x, h, {}, false);
     return {all.output, all.h};
 }
+RNN::PackedResult RNN::forward(const PackedSequence& x, const Tensor& h) {
+    const All all = run(x, h, {}, false);
+    return {PackedSequence(all.output, x.lengths()), all.h};
+}
+RNN::PackedResult RNN::operator()(const PackedSequence& x, const Tensor& h, Site site) {
+    return called(site, [&] { return forward(x, h); });
+}
 RNN::Result RNN::operator()(const Tensor& x, const Tensor& h, Site site) {
     return called(site, [&] { return forward(x, h); });
 }
@@ -185,6 +215,13 @@ LSTM::Result LSTM::forward(const Tensor& x, const State& state) {
     All all = run(x, state.h, state.c, true);
     return {all.output, {all.h, all.c}};
 }
+LSTM::PackedResult LSTM::forward(const PackedSequence& x, const State& state) {
+    const All all = run(x, state.h, state.c, true);
+    return {PackedSequence(all.output, x.lengths()), {all.h, all.c}};
+}
+LSTM::PackedResult LSTM::operator()(const PackedSequence& x, const State& state, Site site) {
+    return called(site, [&] { return forward(x, state); });
+}
 LSTM::Result LSTM::operator()(const Tensor& x, const State& state, Site site) {
     return called(site, [&] { return forward(x, state); });
 }
@@ -198,6 +235,13 @@ Tensor GRU::forward(const Tensor& x) { return run(x, {}, {}, false).output; }
 GRU::Result GRU::forward(const Tensor& x, const Tensor& h) {
     All all = run(x, h, {}, false);
     return {all.output, all.h};
+}
+GRU::PackedResult GRU::forward(const PackedSequence& x, const Tensor& h) {
+    const All all = run(x, h, {}, false);
+    return {PackedSequence(all.output, x.lengths()), all.h};
+}
+GRU::PackedResult GRU::operator()(const PackedSequence& x, const Tensor& h, Site site) {
+    return called(site, [&] { return forward(x, h); });
 }
 GRU::Result GRU::operator()(const Tensor& x, const Tensor& h, Site site) {
     return called(site, [&] { return forward(x, h); });

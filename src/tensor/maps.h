@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 #include "graph/build.h"
 #include "pippin/ops.h"
 #include "tensor/site.h"
@@ -27,6 +29,11 @@ inline void check_vector(const Tensor& t, std::int64_t n, const char* op, const 
         throw ValueError(
             fmt::format("{}: {} must have shape [{}], it has {}", op, what, n, t.shape().str()));
 }
+
+/// Settles a padding that is given by name ("same", "valid" or, for numbers, ""): sets a.pad, and
+/// gives x with zeros behind it along an axis where "same" needs an odd amount.
+graph::NodePtr with_named_padding(const graph::NodePtr& x, const Shape& weight,
+                                  std::string_view padding, graph::ConvAttrs& a, const char* op);
 
 inline graph::PoolAttrs pool_attrs(const Pool2dOptions& o, const char* op) {
     if (o.kernel_h < 1 || o.kernel_w < 1 || o.stride_h < 0 || o.stride_w < 0 || o.dilation_h < 1 ||

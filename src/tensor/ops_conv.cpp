@@ -138,6 +138,32 @@ NodePtr adaptive_max(const NodePtr& x, std::int64_t h, std::int64_t w, const cha
 
 }  // namespace
 
+NodePtr with_named_padding(const NodePtr& x, const Shape& weight, std::string_view padding,
+                           g::ConvAttrs& a, const char* op) {
+    if (padding.empty()) return x;
+    if (padding != "same" && padding != "valid")
+        throw ValueError(fmt::format(
+            "{}: padding must be \"same\", \"valid\" or numbers, not \"{}\"", op, padding));
+    if (a.pad[0] != 0 || a.pad[1] != 0)
+        throw ValueError(
+            fmt::format("{}: padding \"{}\" leaves no room for amounts of padding, but {} and {} "
+                        "are given",
+                        op, padding, a.pad[0], a.pad[1]));
+    if (padding == "valid") return x;
+    if (a.stride[0] != 1 || a.stride[1] != 1)
+        throw ValueError(fmt::format(
+            "{}: padding \"same\" needs stride 1, the stride is [{}, {}]; give amounts of padding",
+            op, a.stride[0], a.stride[1]));
+    std::int64_t behind[2];
+    for (int i = 0; i < 2; ++i) {
+        const std::int64_t all = a.dilation[i] * (weight[2 + i] - 1);
+        a.pad[i] = all / 2;
+        behind[i] = all - 2 * a.pad[i];
+    }
+    if (behind[0] == 0 && behind[1] == 0) return x;
+    return g::pad(x, {0, 0, 0, 0}, {0, 0, behind[0], behind[1]}, {0, 0, 0, 0}, 0);
+}
+
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         ConvTranspose2dOptions o, Site site) {
     return on_maps(x, site, "conv_transpose2d", [&](const NodePtr& n) {
@@ -155,7 +181,10 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv1dO
         g::ConvAttrs a;
         a.stride[1] = o.stride, a.pad[1] = o.pad, a.dilation[1] = o.dilation;
         a.groups = o.groups;
-        return with_bias(g::conv2d(g::cast(n, t), g::cast(with_height(w), t), a), bias);
+        const NodePtr kernel = with_height(w);
+        const NodePtr input =
+            with_named_padding(g::cast(n, t), kernel->shape, o.padding, a, "conv1d");
+        return with_bias(g::conv2d(input, g::cast(kernel, t), a), bias);
     });
 }
 

@@ -128,7 +128,8 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv2dO
         a.pad[0] = o.pad_h, a.pad[1] = o.pad_w;
         a.dilation[0] = o.dilation_h, a.dilation[1] = o.dilation_w;
         a.groups = o.groups;
-        NodePtr y = g::conv2d(g::cast(n, t), g::cast(w, t), a);
+        const NodePtr input = with_named_padding(g::cast(n, t), w->shape, o.padding, a, "conv2d");
+        NodePtr y = g::conv2d(input, g::cast(w, t), a);
         if (bias.defined())
             y = g::add(y, g::expand_to(per_channel(g::cast(node_of(bias), t), y), y->shape));
         return y;
@@ -148,8 +149,13 @@ Tensor adaptive_avg_pool2d(const Tensor& x, std::int64_t h, std::int64_t w, Site
                    [&](const NodePtr& n) { return g::adaptive_avg_pool2d(n, h, w); });
 }
 
-Tensor batch_norm(const Tensor& x, Tensor running_mean, Tensor running_var, const Tensor& weight,
-                  const Tensor& bias, bool training, double momentum, double eps, Site site) {
+namespace {
+
+// A running value moved towards `now` by a momentum, whatever form that has: move(old, now).
+template <class Move>
+Tensor batch_norm_by(const Move& move_by, const Tensor& x, Tensor running_mean, Tensor running_var,
+                     const Tensor& weight, const Tensor& bias, bool training, double eps,
+                     const Site& site) {
     return at_site(site, [&] {
         const NodePtr& input = node_of(x);
         const Shape& s = input->shape;
@@ -193,9 +199,7 @@ Tensor batch_norm(const Tensor& x, Tensor running_mean, Tensor running_var, cons
             auto move = [&](Tensor& running, const NodePtr& now) {
                 if (!running.defined()) return;
                 const NodePtr& old = node_of(running);
-                const NodePtr value = g::cast(g::reshape(now, {c}), old->dtype);
-                running.assign_(
-                    wrap(g::add(g::mul_scalar(old, 1 - momentum), g::mul_scalar(value, momentum))));
+                running.assign_(wrap(move_by(old, g::cast(g::reshape(now, {c}), old->dtype))));
             };
             move(running_mean, mean);
             move(running_var, g::div(m2, g::full_like(m2, static_cast<double>(n - 1))));
@@ -207,6 +211,34 @@ Tensor batch_norm(const Tensor& x, Tensor running_mean, Tensor running_var, cons
         }
         return wrap(g::cast(y, input->dtype));
     });
+}
+
+}  // namespace
+
+Tensor batch_norm(const Tensor& x, Tensor running_mean, Tensor running_var, const Tensor& weight,
+                  const Tensor& bias, bool training, double momentum, double eps, Site site) {
+    const auto move = [&](const NodePtr& old, const NodePtr& now) {
+        return g::add(g::mul_scalar(old, 1 - momentum), g::mul_scalar(now, momentum));
+    };
+    return batch_norm_by(move, x, running_mean, running_var, weight, bias, training, eps, site);
+}
+
+Tensor batch_norm(const Tensor& x, Tensor running_mean, Tensor running_var, const Tensor& weight,
+                  const Tensor& bias, bool training, const Tensor& momentum, double eps,
+                  Site site) {
+    const auto move = [&](const NodePtr& old, const NodePtr& now) {
+        const NodePtr& m = node_of(momentum, "batch_norm: the momentum");
+        if (m->shape.rank() != 0)
+            throw ValueError(fmt::format(
+                "batch_norm: the momentum must be a tensor without dimensions, it has shape {}",
+                m->shape.str()));
+        const DType wide = is_half(old->dtype) ? DType::Float32 : old->dtype;
+        const NodePtr share = g::expand_to(g::cast(m, wide), old->shape);
+        const NodePtr from = g::cast(old, wide);
+        const NodePtr moved = g::add(from, g::mul(share, g::sub(g::cast(now, wide), from)));
+        return g::cast(moved, old->dtype);
+    };
+    return batch_norm_by(move, x, running_mean, running_var, weight, bias, training, eps, site);
 }
 
 Tensor layer_norm(const Tensor& x, const Shape& shape, const Tensor& weight, const Tensor& bias,

@@ -264,11 +264,11 @@ void add_heavy(Table& t) {
             allclose(c.tensor(0), c.tensor(1), c.real("rtol", 1e-5), c.real("atol", 1e-8)));
     });
     t["conv2d"] = one([](const Call& c) {
-        const auto stride = pair(c, "stride", 1), padding = pair(c, "padding", 0),
+        const auto stride = pair(c, "stride", 1), padding = padding_numbers(c),
                    dilation = pair(c, "dilation", 1);
         return conv2d(c.tensor(0), c.tensor(1), c.optional_tensor(2),
                       {stride.h, stride.w, padding.h, padding.w, dilation.h, dilation.w,
-                       c.integer("groups", 1)});
+                       c.integer("groups", 1), padding_name(c)});
     });
     t["max_pool2d"] = one([](const Call& c) { return max_pool2d(c.tensor(0), pool_options(c)); });
     t["avg_pool2d"] = one([](const Call& c) { return avg_pool2d(c.tensor(0), pool_options(c)); });
@@ -302,6 +302,7 @@ const Table& table() {
         add_more_indexing(made);
         add_arranging(made);
         add_images_and_products(made);
+        add_packed(made);
         return made;
     }();
     return t;

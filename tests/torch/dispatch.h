@@ -36,6 +36,15 @@ inline nn::Pair pair(const Call& c, const char* name, std::int64_t otherwise) {
     return {j[0].get<std::int64_t>(), j[1].get<std::int64_t>()};
 }
 
+/// A convolution's padding: numbers, or a name that lives as long as the call.
+inline nn::Pair padding_numbers(const Call& c) {
+    return c.has("padding") && c.args["padding"].is_string() ? 0 : pair(c, "padding", 0);
+}
+inline std::string_view padding_name(const Call& c) {
+    if (!c.has("padding") || !c.args["padding"].is_string()) return {};
+    return c.args["padding"].get_ref<const std::string&>();
+}
+
 Reduction loss_reduction(const Call& c);
 
 // The families that have files of their own.
@@ -47,5 +56,6 @@ void add_order(Table& t);
 void add_more_indexing(Table& t);
 void add_arranging(Table& t);
 void add_images_and_products(Table& t);
+void add_packed(Table& t);
 
 }  // namespace pippin::test

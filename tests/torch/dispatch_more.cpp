@@ -66,8 +66,8 @@ void add_more_convolution(Table& t) {
     });
     t["conv1d"] = one([](const Call& c) {
         return conv1d(c.tensor(0), c.tensor(1), c.optional_tensor(2),
-                      {c.integer("stride", 1), c.integer("padding", 0), c.integer("dilation", 1),
-                       c.integer("groups", 1)});
+                      {c.integer("stride", 1), padding_numbers(c).w, c.integer("dilation", 1),
+                       c.integer("groups", 1), padding_name(c)});
     });
     t["conv_transpose1d"] = one([](const Call& c) {
         return conv_transpose1d(

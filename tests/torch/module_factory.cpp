@@ -49,11 +49,22 @@ void add_activation_modules(ModuleTable& t) {
 
 namespace {
 
+// None is an instance norm's 0.
+template <class M>
+auto momentum(const ModuleArgs& a) {
+    const bool none = a.named.contains("momentum") && a.named["momentum"].is_null();
+    const double given = none ? 0 : a.get(kNamed, "momentum", 0.1);
+    if constexpr (std::is_base_of_v<nn::BatchNorm, M>)
+        return none ? std::optional<double>() : std::optional<double>(given);
+    else
+        return given;
+}
+
 template <class M>
 void add_channel_norm(ModuleTable& t, const char* name, bool flags) {
     t[name] = [flags](const ModuleArgs& a) {
         return made<M>(a.get<std::int64_t>(0, "num_features", 0), a.get(kNamed, "eps", 1e-5),
-                       a.get(kNamed, "momentum", 0.1), a.get(kNamed, "affine", flags),
+                       momentum<M>(a), a.get(kNamed, "affine", flags),
                        a.get(kNamed, "track_running_stats", flags), a.get(kNamed, "bias", true));
     };
 }
@@ -95,6 +106,17 @@ nn::RecurrentOptions recurrent_options(const ModuleArgs& a) {
             .bidirectional = a.get(kNamed, "bidirectional", false)};
 }
 
+// A call with "enforce_sorted" goes through packed sequences; its second input is their lengths.
+bool is_packed(const ModuleArgs& a) { return a.call.contains("enforce_sorted"); }
+nn::PackedSequence packed(const Tensors& x, const ModuleArgs& a) {
+    return nn::pack_padded_sequence(x[0], x[1].to_vector<std::int64_t>(),
+                                    a.get(kNamed, "batch_first", false),
+                                    a.call["enforce_sorted"].get<bool>());
+}
+Tensor padded(const nn::PackedSequence& p, const ModuleArgs& a) {
+    return nn::pad_packed_sequence(p, a.get(kNamed, "batch_first", false)).output;
+}
+
 nn::RNN::Nonlinearity nonlinearity(const ModuleArgs& a) {
     return a.get(kNamed, "nonlinearity", std::string()) == "relu" ? nn::RNN::Nonlinearity::Relu
                                                                   : nn::RNN::Nonlinearity::Tanh;
@@ -108,6 +130,11 @@ void add_recurrent_modules(ModuleTable& t) {
         auto m =
             std::make_shared<nn::RNN>(a.args[0].get<std::int64_t>(), a.args[1].get<std::int64_t>(),
                                       recurrent_options(a), nonlinearity(a));
+        if (is_packed(a))
+            return {m, [m = m.get(), a](const Tensors& x) {
+                        const auto r = (*m)(packed(x, a), optional(x, 2));
+                        return Tensors{padded(r.output, a), r.h};
+                    }};
         return {m, [m = m.get()](const Tensors& x) {
                     const auto r = (*m)(x[0], optional(x, 1));
                     return Tensors{r.output, r.h};
@@ -116,6 +143,11 @@ void add_recurrent_modules(ModuleTable& t) {
     t["GRU"] = [](A a) -> MadeModule {
         auto m = std::make_shared<nn::GRU>(a.args[0].get<std::int64_t>(),
                                            a.args[1].get<std::int64_t>(), recurrent_options(a));
+        if (is_packed(a))
+            return {m, [m = m.get(), a](const Tensors& x) {
+                        const auto r = (*m)(packed(x, a), optional(x, 2));
+                        return Tensors{padded(r.output, a), r.h};
+                    }};
         return {m, [m = m.get()](const Tensors& x) {
                     const auto r = (*m)(x[0], optional(x, 1));
                     return Tensors{r.output, r.h};
@@ -124,6 +156,11 @@ void add_recurrent_modules(ModuleTable& t) {
     t["LSTM"] = [](A a) -> MadeModule {
         auto m = std::make_shared<nn::LSTM>(a.args[0].get<std::int64_t>(),
                                             a.args[1].get<std::int64_t>(), recurrent_options(a));
+        if (is_packed(a))
+            return {m, [m = m.get(), a](const Tensors& x) {
+                        const auto r = (*m)(packed(x, a), {optional(x, 2), optional(x, 3)});
+                        return Tensors{padded(r.output, a), r.state.h, r.state.c};
+                    }};
         return {m, [m = m.get()](const Tensors& x) {
                     const auto r = (*m)(x[0], nn::LSTM::State{optional(x, 1), optional(x, 2)});
                     return Tensors{r.output, r.state.h, r.state.c};

@@ -20,6 +20,18 @@ std::int64_t number_of(A a, std::size_t position, const char* name, std::int64_t
     return a.get<std::int64_t>(position, name, otherwise);
 }
 
+// Numbers or a name.
+nn::ConvPadding<std::int64_t> line_padding(A a) {
+    const Json j = a.get(kNamed, "padding");
+    if (j.is_string()) return j.get<std::string>();
+    return number_of(a, kNamed, "padding", 0);
+}
+nn::ConvPadding<nn::Pair> maps_padding(A a) {
+    const Json j = a.get(kNamed, "padding");
+    if (j.is_string()) return j.get<std::string>();
+    return pair_of(j, 0);
+}
+
 PadMode padding_mode(A a) {
     const auto name = a.get(kNamed, "padding_mode", std::string("zeros"));
     return name == "reflect"     ? PadMode::Reflect
@@ -65,7 +77,7 @@ void add_layer_modules(ModuleTable& t) {
         return made<nn::Conv1d>(number_of(a, 0, "", 0), number_of(a, 1, "", 0),
                                 nn::Conv1d::Args{.kernel = number_of(a, 2, "", 1),
                                                  .stride = number_of(a, kNamed, "stride", 1),
-                                                 .padding = number_of(a, kNamed, "padding", 0),
+                                                 .padding = line_padding(a),
                                                  .dilation = number_of(a, kNamed, "dilation", 1),
                                                  .groups = number_of(a, kNamed, "groups", 1),
                                                  .bias = a.get(kNamed, "bias", true),
@@ -75,7 +87,7 @@ void add_layer_modules(ModuleTable& t) {
         return made<nn::Conv2d>(number_of(a, 0, "", 0), number_of(a, 1, "", 0),
                                 nn::Conv2d::Args{.kernel = pair_of(a.get(2, ""), 1),
                                                  .stride = pair_of(a.get(kNamed, "stride"), 1),
-                                                 .padding = pair_of(a.get(kNamed, "padding"), 0),
+                                                 .padding = maps_padding(a),
                                                  .dilation = pair_of(a.get(kNamed, "dilation"), 1),
                                                  .groups = number_of(a, kNamed, "groups", 1),
                                                  .bias = a.get(kNamed, "bias", true),

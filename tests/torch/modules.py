@@ -106,6 +106,9 @@ def norms(case):
     for train in (True, False):
         case("BatchNorm1d", [6], {}, rows, _train=train)
         case("BatchNorm1d", [6], {"momentum": 0.3, "eps": 0.01}, lines, _train=train)
+        case("BatchNorm1d", [6], {"momentum": None}, rows, _train=train)
+        case("BatchNorm1d", [6], {"momentum": None, "track_running_stats": False}, lines, _train=train)
+        case("BatchNorm2d", [6], {"momentum": None, "affine": False}, maps, _train=train)
         case("BatchNorm1d", [6], {"affine": False}, rows, _train=train)
         case("BatchNorm1d", [6], {"bias": False}, rows, _train=train)
         case("BatchNorm1d", [6], {"track_running_stats": False}, rows, _train=train)
@@ -158,6 +161,33 @@ def recurrent(case):
         case(kind + "Cell", [4, 6], {}, random([3, 4]))
         case(kind + "Cell", [4, 6], {"bias": False}, random([4]))
         case(kind + "Cell", [4, 6], {}, random([3, 4]), *[s[0] for s in state(1)], _call=with_state)
+    def with_packed(m, x, lengths, *state, enforce_sorted):
+        rnn = nn.utils.rnn
+        packed = rnn.pack_padded_sequence(x, lengths, m.batch_first, enforce_sorted)
+        if not state:
+            out = m(packed)
+        else:
+            out = m(packed, tuple(state) if isinstance(m, nn.LSTM) else state[0])
+        return rnn.pad_packed_sequence(out[0], m.batch_first)[0], out[1]
+
+    for kind in ("RNN", "LSTM", "GRU"):
+        def packed(named, *lengths, rows=5, state=0, train=True):
+            sorts = list(lengths) == sorted(lengths, reverse=True)
+            first = named.get("batch_first", False)
+            steps = random([len(lengths), rows, 4] if first else [rows, len(lengths), 4], seed=3)
+            states = [random([state, len(lengths), 6], seed=9 + i) for i in range(2 if kind == "LSTM" else 1)]
+            case(kind, [4, 6], named, steps, torch.tensor(lengths), *(states if state else []), _call=with_packed,
+                 _train=train, enforce_sorted=sorts)
+
+        packed({}, 5, 3, 1)
+        packed({}, 2, 5, 2, 4)
+        packed({}, 4, 4, 4)
+        packed({}, 3, 1, rows=6)  # the longest is shorter than the padding
+        packed({"batch_first": True}, 5, 5, 2, state=1)
+        packed({"bidirectional": True}, 5, 3, 1)
+        packed({"bidirectional": True, "bias": False}, 1, 5, 2, state=2)
+        packed({"num_layers": 2, "bidirectional": True, "batch_first": True}, 2, 4, 1, state=4)
+        packed({"num_layers": 3, "dropout": 0.5}, 5, 2, state=3, train=False)
     case("RNN", [4, 6], {"nonlinearity": "relu", "num_layers": 2}, x)
     case("RNNCell", [4, 6], {"nonlinearity": "relu"}, random([3, 4]))
     case("LSTM", [16, 32], {"num_layers": 2, "bidirectional": True}, Generated([20, 4, 16], 5), _k=64)
@@ -176,6 +206,14 @@ def layers(case):
         case("Conv1d", [4, 6, 3], {"padding": 2, "padding_mode": mode}, line, _k=24)
         case("Conv2d", [4, 6, 3], {"padding": [2, 1], "stride": 2, "padding_mode": mode}, maps, _k=64)
         case("Conv2d", [4, 6, [1, 3]], {"padding": [0, 1], "padding_mode": mode, "bias": False}, maps[0], _k=64)
+    for mode in ("zeros", "reflect", "replicate", "circular"):
+        for padding in ("same", "valid"):
+            case("Conv1d", [4, 6, 4], {"padding": padding, "padding_mode": mode}, line, _k=24)
+            case("Conv1d", [4, 6, 2], {"padding": padding, "padding_mode": mode, "dilation": 3}, line[0], _k=24)
+            case("Conv2d", [4, 6, [2, 3]], {"padding": padding, "padding_mode": mode}, maps, _k=64)
+            case("Conv2d", [4, 6, [1, 4]], {"padding": padding, "padding_mode": mode, "groups": 2, "bias": False},
+                 maps, _k=64)
+    case("Conv1d", [4, 6, 3], {"padding": "valid", "stride": 2}, line, _k=24)
     case("Conv2d", [4, 6, 3], {"padding": 1, "groups": 2}, maps, _k=64)
     case("Conv2d", [4, 6, 3], {"padding_mode": "reflect"}, maps, _k=64)
     case("ConvTranspose2d", [4, 6, 3], {}, maps, _k=64)
