@@ -1,3 +1,6 @@
+#include <cstdlib>
+#include <random>
+
 #include "heavy/launch.h"
 
 namespace pippin::heavy_test {
@@ -66,6 +69,9 @@ const std::vector<ConvCase>& cases() {
         {1, 4, 5, 33, 8, 3, 5, window(1, 0)},
         {1, 8, 4, 15, 4, 1, 3, window(1, 0)},
         {1, 3, 4, 9, 2, 1, 3, window(1, 0)},
+        // Dilated rows of channels that fill no vectors.
+        {2, 34, 13, 11, 56, 3, 3, {{1, 1}, {0, 1}, {2, 1}, 1}},
+        {2, 34, 9, 9, 16, 3, 3, window(1, 2, 2)},
     };
     return all;
 }
@@ -142,7 +148,50 @@ const std::vector<ConvCase>& depthwise_cases() {
     return all;
 }
 
+// Any geometry; few channels, and widths around those of vectors, are likely.
+ConvCase random_case(std::uint32_t seed) {
+    std::mt19937 random(seed);
+    const auto pick = [&](std::int64_t low, std::int64_t high) {
+        return low +
+               static_cast<std::int64_t>(random() % static_cast<std::uint32_t>(high - low + 1));
+    };
+    ConvCase c{};
+    const std::int64_t groups = pick(0, 4) ? 1 : pick(2, 4);
+    c.n = pick(1, 3);
+    c.ci = groups * pick(1, pick(0, 3) ? 9 : 40);
+    c.co = groups * pick(1, pick(0, 3) ? 10 : 70);
+    c.kh = pick(1, 5), c.kw = pick(1, 5);
+    c.a.groups = groups;
+    for (int i = 0; i < 2; ++i) {
+        c.a.pad[i] = pick(0, 1) ? 0 : pick(1, 3);
+        c.a.stride[i] = pick(0, 2) ? 1 : pick(2, 3);
+        c.a.dilation[i] = pick(0, 4) ? 1 : 2;
+    }
+    if (pick(0, 1)) c.a.stride[1] = c.a.stride[0];
+    c.h = pick(0, 8) + c.a.dilation[0] * (c.kh - 1) + 1;
+    c.w = pick(0, 36) + c.a.dilation[1] * (c.kw - 1) + 1;
+    return c;
+}
+
+// PIPPIN_RANDOM_CONVOLUTIONS=20: twenty times as many.
+std::uint32_t random_count(DType t) {
+    const char* times = std::getenv("PIPPIN_RANDOM_CONVOLUTIONS");
+    const auto factor = static_cast<std::uint32_t>(times ? std::atoi(times) : 1);
+    return (t == DType::Float32 ? 100 : 15) * factor;
+}
+
 class Conv : public ::testing::TestWithParam<DType> {};
+
+TEST_P(Conv, RandomGeometries) {
+    for (std::uint32_t seed = 1; seed <= random_count(GetParam()); ++seed) {
+        const ConvCase c = random_case(seed);
+        for (Trial r :
+             {forward(c, GetParam()), grad_input(c, GetParam()), grad_weight(c, GetParam())})
+            ASSERT_TRUE(close(r.run(), r.expected()))
+                << r.op->name << ", seed " << seed << ": " << text(c) << "width stride "
+                << c.a.stride[1] << " pad " << c.a.pad[1] << " dilation " << c.a.dilation[1];
+    }
+}
 
 TEST_P(Conv, Forward) {
     for (const ConvCase& c : cases()) {
