@@ -1,3 +1,5 @@
+#include <random>
+
 #include "heavy/launch.h"
 
 namespace pippin::heavy_test {
@@ -50,6 +52,21 @@ TEST_P(Matmul, Product) {
                 Trial r = product(c, GetParam(), ta, tb);
                 EXPECT_TRUE(close(r.run(), r.expected())) << text(c, ta, tb);
             }
+}
+
+TEST_P(Matmul, RandomSizes) {
+    std::mt19937 random(1);
+    const auto pick = [&](std::int64_t low, std::int64_t high) {
+        return low +
+               static_cast<std::int64_t>(random() % static_cast<std::uint32_t>(high - low + 1));
+    };
+    for (int i = 0; i < 100; ++i) {
+        MatmulCase c{{}, pick(1, pick(1, 90)), pick(1, pick(1, 90)), pick(1, pick(1, 90))};
+        if (pick(0, 2) == 0) c.batch = {pick(1, 4)};
+        const bool ta = pick(0, 1) != 0, tb = pick(0, 1) != 0;
+        Trial r = product(c, GetParam(), ta, tb);
+        ASSERT_TRUE(close(r.run(), r.expected())) << text(c, ta, tb);
+    }
 }
 
 TEST_P(Matmul, Epilogue) {

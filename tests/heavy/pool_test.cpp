@@ -1,3 +1,5 @@
+#include <random>
+
 #include "heavy/launch.h"
 
 namespace pippin::heavy_test {
@@ -142,6 +144,27 @@ TEST_P(Pool, Average) {
         Trial g = average_grad(c, GetParam());
         EXPECT_TRUE(close(g.run(), g.expected())) << text(c);
         EXPECT_TRUE(same_for_any_threads(g)) << text(c);
+    }
+}
+
+TEST_P(Pool, RandomGeometries) {
+    std::mt19937 random(1);
+    const auto pick = [&](std::int64_t low, std::int64_t high) {
+        return low +
+               static_cast<std::int64_t>(random() % static_cast<std::uint32_t>(high - low + 1));
+    };
+    for (int i = 0; i < 60; ++i) {
+        PoolCase c{pick(1, 3), pick(1, 40), 0, 0, window(1, 1)};
+        for (int d = 0; d < 2; ++d) {
+            c.a.kernel[d] = pick(1, 5), c.a.stride[d] = pick(1, 4);
+            c.a.pad[d] = pick(0, c.a.kernel[d] / 2);
+        }
+        c.a.ceil_mode = pick(0, 1) != 0, c.a.count_include_pad = pick(0, 1) != 0;
+        c.h = c.a.kernel[0] + pick(0, 8), c.w = c.a.kernel[1] + pick(0, 20);
+        SCOPED_TRACE(text(c) + std::to_string(c.a.kernel[1]) + " " + std::to_string(c.a.stride[1]));
+        for (Trial r : {pool(ops::kMaxPool2d, c, GetParam()), max_grad(c, GetParam()),
+                        pool(ops::kAvgPool2d, c, GetParam()), average_grad(c, GetParam())})
+            ASSERT_TRUE(close(r.run(), r.expected())) << r.op->name;
     }
 }
 
