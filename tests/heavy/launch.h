@@ -197,12 +197,12 @@ struct Trial {
     /// Who runs trials; unset: the processor.
     static inline std::function<Data(Trial&)> runner;
     Data run() { return runner ? runner(*this) : run_on_cpu(); }
-    Data run_on_cpu() {
+    Data run_on_cpu() { return run_with(*cpu::make_heavy(launch())); }
+    Data run_with(cpu::HeavyKernel& kernel) {
         const plan::HeavyLaunch l = launch();
-        const auto kernel = cpu::make_heavy(l);
-        std::vector<std::uint64_t> scratch(kernel->scratch_bytes / 8 + 16);
+        std::vector<std::uint64_t> scratch(kernel.scratch_bytes / 8 + 16);
         const auto address = reinterpret_cast<std::uintptr_t>(scratch.data());
-        kernel->scratch = reinterpret_cast<void*>((address + 63) & ~std::uintptr_t{63});
+        kernel.scratch = reinterpret_cast<void*>((address + 63) & ~std::uintptr_t{63});
         std::vector<void*> operands;
         for (Data& d : inputs)
             operands.push_back(d.bytes());
@@ -213,7 +213,7 @@ struct Trial {
         for (int repeat = 0; repeat < 2; ++repeat) {
             if (!out.memory.empty()) std::memset(out.memory.data(), 0xff, out.memory.size() * 8);
             if (!scratch.empty()) std::memset(scratch.data(), 0xff, scratch.size() * 8);
-            kernel->run(operands.data(), out.bytes());
+            kernel.run(operands.data(), out.bytes());
         }
         return out;
     }

@@ -8,6 +8,7 @@
 #include "backends/cpu/matmul_small.h"
 #include "backends/cpu/matmul_view.h"
 #include "backends/cpu/onednn.h"
+#include "backends/cpu/split_product.h"
 #include "backends/cpu/threads.h"
 #include "graph/ops/records.h"
 
@@ -245,7 +246,11 @@ plan::HeavyLaunch normalised(const plan::HeavyLaunch& launch, bool widen, bool* 
 
 std::unique_ptr<HeavyKernel> make_onednn(const plan::HeavyLaunch& launch) {
     if (auto small = make_matmul_small(launch)) return small;
-    return std::make_unique<OneDnnMatmul>(launch);
+    const auto library = [](const plan::HeavyLaunch& l) -> std::unique_ptr<HeavyKernel> {
+        return std::make_unique<OneDnnMatmul>(l);
+    };
+    if (auto split = make_matmul_split(launch, library)) return split;
+    return library(launch);
 }
 
 }  // namespace

@@ -1,0 +1,187 @@
+// Large float32 matrix products on matrix units for bfloat16.
+#include <algorithm>
+#include <new>
+#include <vector>
+
+#include "backends/cpu/amx.h"
+#include "backends/cpu/matmul_view.h"
+#include "backends/cpu/split_product.h"
+#include "backends/cpu/split_tiles.h"
+#include "backends/cpu/threads.h"
+
+namespace pippin::cpu {
+
+void OtherKernel::run(void* const* operands, void* output) {
+    if (!kernel_) kernel_ = make_(launch_);
+    struct Free {
+        void operator()(void* p) const { ::operator delete (p, std::align_val_t{64}); }
+    };
+    const std::unique_ptr<void, Free> scratch(
+        ::operator new (std::max<std::size_t>(kernel_->scratch_bytes, 1), std::align_val_t{64}));
+    kernel_->scratch = scratch.get();
+    kernel_->run(operands, output);
+}
+
+namespace {
+
+using split::kBlock;
+using split::kDepth;
+using split::kPanelBytes;
+using std::int64_t;
+
+constexpr int64_t kDepthAtOnce = 768;           // so that parts of rows stay in the second cache
+constexpr int64_t kRowBytes = 900 << 10;        // of those parts
+constexpr int64_t kMostColumnBytes = 96 << 20;  // of packed columns
+
+int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+class SplitMatmul : public HeavyKernel {
+  public:
+    SplitMatmul(const plan::HeavyLaunch& l, const plan::Operand& a, const plan::Operand& b,
+                const MakeKernel& make_other)
+        : m_(a.shape[a.shape.rank() - 2]),
+          k_(a.shape.back()),
+          n_(b.shape.back()),
+          a_row_(row_stride(a)),
+          a_column_(column_stride(a)),
+          b_row_(row_stride(b)),
+          b_column_(column_stride(b)),
+          c_row_(row_stride(l.output)),
+          bias_(l.epilogue.bias),
+          residual_(l.epilogue.residual),
+          relu_(l.epilogue.activation == plan::Activation::Relu),
+          other_(l, make_other) {
+        if (residual_ >= 0)
+            residual_row_ = row_stride(l.operands[static_cast<std::size_t>(residual_)]);
+        depth_ = std::min(up(k_, kDepth), kDepthAtOnce);
+        rows_ = std::min(std::max(kRowBytes / (depth_ * 6) / kBlock, int64_t{1}) * kBlock,
+                         up(m_, kBlock));
+        column_bytes_ = up(n_, kBlock) / kBlock * (depth_ / kDepth) * kPanelBytes;
+        row_bytes_ = rows_ * depth_ * 6;
+        threads_ = num_threads();
+        scratch_bytes = static_cast<std::size_t>(column_bytes_ + row_bytes_ * threads_);
+    }
+
+    void run(void* const* operands, void* output) override {
+        const auto* a = static_cast<const float*>(operands[0]);
+        const auto* b = static_cast<const float*>(operands[1]);
+        std::atomic<bool> good{true};
+        for (int64_t k = 0; k < k_ && good; k += depth_) {
+            const int64_t depth = std::min(depth_, k_ - k);
+            const int64_t panel = up(depth, kDepth) / kDepth * kPanelBytes;
+            std::byte* const columns = static_cast<std::byte*>(scratch);
+            parallel_ranges(
+                up(n_, kBlock) / kBlock, n_ * depth, [&](int64_t begin, int64_t end, int) {
+                    split::Range range;
+                    for (int64_t i = begin; i < end; ++i)
+                        split::split_columns(
+                            {b + k * b_row_ + i * kBlock * b_column_, b_row_, b_column_}, depth,
+                            std::min(kBlock, n_ - i * kBlock), columns + i * panel, range);
+                    if (!range.good) good = false;
+                });
+            if (good) multiply(a + k * a_column_, k, depth, panel, operands, output, good);
+        }
+        if (!good) other_.run(operands, output);
+    }
+
+  private:
+    void multiply(const float* a, int64_t k, int64_t depth, int64_t panel, void* const* operands,
+                  void* output, std::atomic<bool>& good) const {
+        const int threads = std::min(threads_, num_threads());
+        const int64_t row_blocks = up(m_, kBlock) / kBlock, most = rows_ / kBlock;
+        // Threads share rows, or where those are few, columns.
+        int64_t parts = (row_blocks + most - 1) / most;
+        int64_t column_parts = 1;
+        const int64_t column_blocks = up(n_, kBlock) / kBlock;
+        if (parts < threads && column_blocks >= threads)
+            column_parts = (threads + parts - 1) / parts;
+        else
+            parts = std::min(up(parts, threads), row_blocks);
+        const auto task = [&](int64_t t, int thread) {
+            const int64_t part = t / column_parts, column_part = t % column_parts;
+            const int64_t first = row_blocks * part / parts * kBlock;
+            const int64_t last = std::min(row_blocks * (part + 1) / parts * kBlock, m_);
+            std::byte* const rows =
+                static_cast<std::byte*>(scratch) + column_bytes_ + thread * row_bytes_;
+            const int64_t plane = up(last - first, kBlock) * 64;
+            const split::Rows to{rows, 64, 3 * plane, plane};
+            split::Range range;
+            split::split_rows({a + first * a_row_, a_row_, a_column_}, last - first, depth, to,
+                              range);
+            if (!range.good) good = false;
+            const split::Tiles tiles;
+            const int64_t tap = 0;
+            for (int64_t j = column_blocks * column_part / column_parts;
+                 j < column_blocks * (column_part + 1) / column_parts; ++j) {
+                const int64_t n = j * kBlock;
+                for (int64_t r = first; r < last; r += kBlock) {
+                    split::Product p{to, static_cast<std::byte*>(scratch) + j * panel,
+                                     (depth + kDepth - 1) / kDepth, &tap, 1};
+                    p.a.at += (r - first) * 64;
+                    split::Output out{static_cast<float*>(output) + r * c_row_ + n, c_row_};
+                    out.adds = k > 0;
+                    if (k + depth == k_) {
+                        if (bias_ >= 0) out.bias = static_cast<const float*>(operands[bias_]) + n;
+                        if (residual_ >= 0) {
+                            out.residual = static_cast<const float*>(operands[residual_]) +
+                                           r * residual_row_ + n;
+                            out.residual_row = residual_row_;
+                        }
+                        out.relu = relu_;
+                    }
+                    tiles.run(p, std::min(kBlock, last - r), std::min(kBlock, n_ - n), out);
+                }
+            }
+        };
+        const int64_t tasks = parts * column_parts;
+        parallel_threads(static_cast<int>(std::min<int64_t>(threads, tasks)), [&](int thread) {
+            const auto share = std::min<int64_t>(threads, tasks);
+            for (int64_t t = tasks * thread / share; t < tasks * (thread + 1) / share; ++t)
+                task(t, thread);
+        });
+    }
+
+    int64_t m_, k_, n_, a_row_, a_column_, b_row_, b_column_, c_row_, residual_row_ = 0;
+    int bias_, residual_;
+    bool relu_;
+    int64_t depth_ = 0, rows_ = 0, column_bytes_ = 0, row_bytes_ = 0;
+    int threads_ = 1;
+    OtherKernel other_;
+};
+
+bool one_matrix(const plan::Operand& o) {
+    for (int d = 0; d < o.shape.rank() - 2; ++d)
+        if (o.shape[d] != 1) return false;
+    return true;
+}
+bool has_unit_stride(const plan::Operand& o) { return row_stride(o) == 1 || column_stride(o) == 1; }
+
+}  // namespace
+
+std::unique_ptr<HeavyKernel> make_matmul_split(const plan::HeavyLaunch& l,
+                                               const MakeKernel& make_other) {
+    if (!has_amx() || l.output.dtype != DType::Float32) return nullptr;
+    for (const plan::Operand& o : l.operands)
+        if (o.dtype != DType::Float32) return nullptr;
+    const plan::Operand a = matrix_a(l), b = matrix_b(l);
+    if (!one_matrix(a) || !one_matrix(b) || !one_matrix(l.output)) return nullptr;
+    if (!has_unit_stride(a) || !has_unit_stride(b) || column_stride(l.output) != 1) return nullptr;
+    const plan::Activation activation = l.epilogue.activation;
+    if (activation != plan::Activation::None && activation != plan::Activation::Relu)
+        return nullptr;
+    if (l.epilogue.bias >= 0 &&
+        l.operands[static_cast<std::size_t>(l.epilogue.bias)].shape.numel() != b.shape.back())
+        return nullptr;
+    if (l.epilogue.residual >= 0) {
+        const plan::Operand& r = l.operands[static_cast<std::size_t>(l.epilogue.residual)];
+        if (column_stride(r) != 1 || !one_matrix(r)) return nullptr;
+    }
+    const std::int64_t m = a.shape[a.shape.rank() - 2], k = a.shape.back(), n = b.shape.back();
+    // Splitting pays where each number is used often enough, on tiles that are mostly full.
+    if (m < 64 || n < 64 || k < 64 || m * n * k < (1 << 21)) return nullptr;
+    const std::int64_t depth = std::min(up(k, kDepth), kDepthAtOnce);
+    if (up(n, kBlock) * depth * 6 > kMostColumnBytes) return nullptr;
+    return std::make_unique<SplitMatmul>(l, a, b, make_other);
+}
+
+}  // namespace pippin::cpu

@@ -1,0 +1,34 @@
+// Matrix products and convolutions in float32 on matrix units for bfloat16 (see split_tiles.h).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "backends/cpu/geometry.h"
+#include "backends/cpu/heavy.h"
+
+namespace pippin::cpu {
+
+using MakeKernel = std::function<std::unique_ptr<HeavyKernel>(const plan::HeavyLaunch&)>;
+
+/// A kernel for a float32 matmul of one large product; null where another is the better choice.
+/// `make_other` makes the kernel for numbers that cannot be split (infinite, no numbers, huge).
+std::unique_ptr<HeavyKernel> make_matmul_split(const plan::HeavyLaunch& launch,
+                                               const MakeKernel& make_other);
+
+/// The kernel that takes over, made when it is first wanted, with scratch memory of its own.
+class OtherKernel {
+  public:
+    OtherKernel(const plan::HeavyLaunch& launch, MakeKernel make)
+        : launch_(launch), make_(std::move(make)) {}
+    void run(void* const* operands, void* output);
+
+  private:
+    plan::HeavyLaunch launch_;
+    MakeKernel make_;
+    std::unique_ptr<HeavyKernel> kernel_;
+};
+
+}  // namespace pippin::cpu
