@@ -16,9 +16,10 @@ class Plain : public cpu::HeavyKernel {
         for (std::size_t i = 0; i < t.inputs.size(); ++i)
             std::memcpy(t.inputs[i].bytes(), operands[i], cpu::bytes_of(t.inputs[i].view));
         const RefArray y = t.expected();
+        Data out(DType::Float32, y.shape, t.order);
         for (std::int64_t i = 0; i < y.shape.numel(); ++i)
-            static_cast<float*>(output)[i] =
-                static_cast<float>(y.data[static_cast<std::size_t>(i)]);
+            out.set(i, y.data[static_cast<std::size_t>(i)]);
+        std::memcpy(output, out.bytes(), cpu::bytes_of(out.view));
     }
     static inline int runs = 0;
 
@@ -28,11 +29,19 @@ class Plain : public cpu::HeavyKernel {
 
 Data run_split(Trial& r) {
     const plan::HeavyLaunch l = r.launch();
-    const auto kernel = cpu::make_matmul_split(
-        l, [&r](const plan::HeavyLaunch&) { return std::make_unique<Plain>(r); });
+    const auto plain = [&r](const plan::HeavyLaunch&) { return std::make_unique<Plain>(r); };
+    const bool backward = r.op == &ops::kConv2dGradInput;
+    const auto kernel =
+        r.op == &ops::kMatmul
+            ? cpu::make_matmul_split(l, plain)
+            : cpu::make_conv_split(
+                  l,
+                  backward ? cpu::conv_geometry(l, l.output, l.operands[1], l.operands[0])
+                           : cpu::conv_geometry(l, l.operands[0], l.operands[1], l.output),
+                  plain);
     if (!kernel) {
         ADD_FAILURE() << "no kernel";
-        return Data(l.output.dtype, l.output.shape);
+        return Data(l.output.dtype, l.output.shape, r.order);
     }
     return r.run_with(*kernel);
 }
@@ -99,13 +108,26 @@ TEST_F(Split, ProductsAreAsCloseAsFloat32s) {
         std::int64_t m, n, k;
     };
     // Whole blocks, parts of them, and more depth than goes at once.
-    for (const Case& c : {Case{128, 128, 128}, {70, 97, 331}, {65, 64, 1601}, {300, 79, 95}})
+    for (const Case& c : {Case{128, 128, 128}, {70, 97, 331}, {65, 64, 1601}, {130, 79, 195}})
         for (const bool ta : {false, true})
             for (const bool tb : {false, true}) {
                 Trial r = product(c.m, c.n, c.k, ta, tb);
                 EXPECT_LT(error_of(r.run(), r), error_of_float32(r))
                     << c.m << " " << c.n << " " << c.k;
             }
+}
+
+// Whose depth is cut into parts.
+TEST_F(Split, DeepProducts) {
+    for (const std::int64_t k : {2048, 2501})
+        for (const bool turned : {false, true}) {
+            Trial r = product(66, 97, k, turned, turned);
+            EXPECT_LT(error_of(r.run(), r), error_of_float32(r)) << k << turned;
+            EXPECT_EQ(Plain::runs, 0);
+            r.inputs[0].set(k + 1, HUGE_VAL);
+            EXPECT_TRUE(close(r.run(), r.expected())) << k << turned;
+            EXPECT_EQ(std::exchange(Plain::runs, 0), 2);
+        }
 }
 
 TEST_F(Split, Epilogues) {
@@ -122,7 +144,8 @@ TEST_F(Split, Epilogues) {
 }
 
 TEST_F(Split, TheNumberOfThreadsChangesNothing) {
-    for (Trial r : {product(500, 128, 900), product(64, 1000, 96, true, true)})
+    for (Trial r :
+         {product(500, 128, 900), product(64, 1000, 96, true, true), product(64, 96, 5000, true)})
         EXPECT_TRUE(same_for_any_threads(r));
 }
 
@@ -153,6 +176,68 @@ TEST_F(Split, TinyNumbersKeepTheirDigits) {
         for (std::int64_t i = 0; i < d.view.shape.numel(); ++i)
             d.set(i, d.get(i) * 1e-14);
     EXPECT_LT(error_of(r.run(), r), error_of_float32(r));
+}
+
+struct ConvCase {
+    std::int64_t n, from, h, w, to, kh, kw;
+    std::int64_t dilation = 1;
+};
+
+Trial convolution(const ConvCase& c, bool backward = false) {
+    Trial r;
+    r.op = backward ? &ops::kConv2dGradInput : &ops::kConv2d;
+    r.attrs.i = {1, 1, c.dilation * (c.kh / 2), c.dilation * (c.kw / 2), c.dilation, c.dilation, 1};
+    if (backward)
+        for (const std::int64_t extent : {c.h, c.w})
+            r.attrs.i.push_back(extent);
+    const std::int64_t y = backward ? c.from : c.to, x = backward ? c.to : c.from;
+    r.inputs = {random_data(DType::Float32, {c.n, c.from, c.h, c.w}, Order::ChannelsLast, 1),
+                random_data(DType::Float32, {y, x, c.kh, c.kw}, Order::RowMajor, 2)};
+    return r;
+}
+
+TEST_F(Split, Convolutions) {
+    for (const ConvCase& c : {ConvCase{2, 32, 7, 7, 64, 3, 3},
+                              {1, 64, 14, 14, 33, 3, 3},
+                              {1, 33, 9, 40, 40, 5, 5},
+                              {3, 40, 6, 5, 32, 3, 3, 2},
+                              {1, 32, 12, 11, 32, 1, 5},
+                              {1, 36, 30, 70, 32, 3, 3},
+                              {1, 512, 14, 14, 32, 3, 3}})
+        for (const bool backward : {false, true}) {
+            Trial r = convolution(c, backward);
+            // Five units in float32's last place, however many products are summed.
+            EXPECT_LT(error_of(r.run(), r), 3e-7) << c.from << " " << c.h << backward;
+        }
+    EXPECT_EQ(Plain::runs, 0);
+}
+
+TEST_F(Split, ConvolutionsEpilogues) {
+    for (const bool residual : {false, true})
+        for (const auto activation : {plan::Activation::None, plan::Activation::Relu}) {
+            Trial r = convolution({2, 40, 8, 9, 48, 3, 3});
+            r.bias = random_data(DType::Float32, {48}, Order::RowMajor, 3);
+            if (residual)
+                r.residual = random_data(DType::Float32, {2, 48, 8, 9}, Order::ChannelsLast, 4);
+            r.activation = activation;
+            EXPECT_TRUE(close(r.run(), r.expected(), 1e-6)) << residual;
+        }
+}
+
+TEST_F(Split, ConvolutionsForAnyThreads) {
+    for (Trial r : {convolution({1, 64, 14, 14, 64, 3, 3}), convolution({2, 32, 60, 56, 32, 3, 3})})
+        EXPECT_TRUE(same_for_any_threads(r));
+}
+
+// Beside padding as well: a window that does not see a number has nothing of it.
+TEST_F(Split, ConvolutionsOfWhatCannotBeSplit) {
+    for (const int input : {0, 1})
+        for (const double value : {HUGE_VAL, std::nan("")}) {
+            Trial r = convolution({1, 32, 8, 8, 32, 3, 3});
+            r.inputs[static_cast<std::size_t>(input)].set(7, value);
+            EXPECT_TRUE(close(r.run(), r.expected()));
+        }
+    EXPECT_EQ(Plain::runs, 8);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "backends/cpu/geometry.h"
 #include "backends/cpu/heavy.h"
 #include "backends/cpu/onednn.h"
+#include "backends/cpu/split_product.h"
 
 namespace pippin::cpu {
 
@@ -249,10 +250,8 @@ bool onednn_is_depthwise(const plan::HeavyLaunch& l, const ConvGeometry& g) {
     return pd && onednn::is_depthwise(pd);
 }
 
-std::unique_ptr<HeavyKernel> make_onednn(const plan::HeavyLaunch& launch, Direction direction) {
+std::unique_ptr<HeavyKernel> make_library(const plan::HeavyLaunch& launch, Direction direction) {
     const ConvGeometry g = geometry_of(launch, direction);
-    if (auto small = make_conv_small(launch, g)) return small;
-    if (auto product = make_conv_product(launch, g)) return product;
     switch (direction) {
         case Direction::Forward:
             return std::make_unique<Forward>(launch, g);
@@ -271,6 +270,17 @@ std::unique_ptr<HeavyKernel> make_onednn(const plan::HeavyLaunch& launch, Direct
 bool onednn_is_wrong(const ConvGeometry& g, DType dtype, Direction direction) {
     return direction == Direction::GradWeight && dtype == DType::BFloat16 && g.dilation[0] > 1 &&
            g.ci / g.groups % 16 != 0;
+}
+
+std::unique_ptr<HeavyKernel> make_onednn(const plan::HeavyLaunch& launch, Direction direction) {
+    const ConvGeometry g = geometry_of(launch, direction);
+    if (auto small = make_conv_small(launch, g)) return small;
+    const auto library = [direction](const plan::HeavyLaunch& l) {
+        return make_library(l, direction);
+    };
+    if (auto split = make_conv_split(launch, g, library)) return split;
+    if (auto product = make_conv_product(launch, g)) return product;
+    return library(launch);
 }
 
 std::unique_ptr<HeavyKernel> make(const plan::HeavyLaunch& launch, Direction direction) {

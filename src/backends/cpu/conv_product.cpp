@@ -1,5 +1,6 @@
 #include "backends/cpu/conv_product.h"
 
+#include "backends/cpu/split_product.h"
 #include "graph/ops/records.h"
 
 namespace pippin::cpu {
@@ -35,10 +36,7 @@ plan::Operand matrix(const plan::Operand& like, std::int64_t rows, std::int64_t 
 std::unique_ptr<HeavyKernel> make_conv_product(const plan::HeavyLaunch& l, const ConvGeometry& g) {
     const bool plain = g.kh == 1 && g.kw == 1 && g.groups == 1 && g.stride[0] == 1 &&
                        g.stride[1] == 1 && g.pad[0] == 0 && g.pad[1] == 0;
-    if (!plain || l.op == &graph::ops::kConv2d) return nullptr;
-    // Measured with oneDNN 2.6 (bench/heavy): for halves always faster; for float32 where vectors
-    // of input channels or of pixels are few, and the same elsewhere.
-    if (!is_half(l.output.dtype) && g.ci > 64 && g.h * g.w > 64) return nullptr;
+    if (!plain) return nullptr;
 
     const std::int64_t pixels = g.n * g.h * g.w;
     plan::HeavyLaunch p;
@@ -48,11 +46,27 @@ std::unique_ptr<HeavyKernel> make_conv_product(const plan::HeavyLaunch& l, const
         p.attrs.i = {1, 0};
         p.operands = {matrix(l.operands[1], pixels, g.co), matrix(l.operands[0], pixels, g.ci)};
         p.output = matrix(l.output, g.co, g.ci);
+    } else if (l.op == &graph::ops::kConv2d) {
+        p.attrs.i = {0, 1};
+        p.operands = {matrix(l.operands[0], pixels, g.ci), matrix(l.operands[1], g.co, g.ci)};
+        p.output = matrix(l.output, pixels, g.co);
+        p.epilogue = l.epilogue;
+        for (std::size_t i = 2; i < l.operands.size(); ++i)
+            p.operands.push_back(static_cast<int>(i) == l.epilogue.residual
+                                     ? matrix(l.operands[i], pixels, g.co)
+                                     : l.operands[i]);
     } else {
         p.attrs.i = {0, 0};
         p.operands = {matrix(l.operands[0], pixels, g.co), matrix(l.operands[1], g.co, g.ci)};
         p.output = matrix(l.output, pixels, g.ci);
     }
+    const auto whole = [](const plan::HeavyLaunch& other) { return make_matmul(other); };
+    if (auto split = make_matmul_split(p, whole))
+        return std::make_unique<Product>(std::move(split), weights);
+    if (l.op == &graph::ops::kConv2d) return nullptr;
+    // Measured with oneDNN 2.6 (bench/heavy): for halves always faster; for float32 where vectors
+    // of input channels or of pixels are few, and the same elsewhere.
+    if (!is_half(l.output.dtype) && g.ci > 64 && g.h * g.w > 64) return nullptr;
     return std::make_unique<Product>(make_matmul(p), weights);
 }
 

@@ -181,6 +181,7 @@ std::unique_ptr<HeavyKernel> make_matmul_split(const plan::HeavyLaunch& l,
     if (m < 64 || n < 64 || k < 64 || m * n * k < (1 << 21)) return nullptr;
     const std::int64_t depth = std::min(up(k, kDepth), kDepthAtOnce);
     if (up(n, kBlock) * depth * 6 > kMostColumnBytes) return nullptr;
+    if (auto deep = make_matmul_split_deep(l, a, b, make_other)) return deep;
     return std::make_unique<SplitMatmul>(l, a, b, make_other);
 }
 

@@ -18,6 +18,16 @@ using MakeKernel = std::function<std::unique_ptr<HeavyKernel>(const plan::HeavyL
 std::unique_ptr<HeavyKernel> make_matmul_split(const plan::HeavyLaunch& launch,
                                                const MakeKernel& make_other);
 
+/// Its kernel for small products of great depth, A and B as matmul_view.h has them; or null.
+std::unique_ptr<HeavyKernel> make_matmul_split_deep(const plan::HeavyLaunch& launch,
+                                                    const plan::Operand& a, const plan::Operand& b,
+                                                    const MakeKernel& make_other);
+
+/// The same for a convolution or its input gradient that leaves an image's size as it is.
+std::unique_ptr<HeavyKernel> make_conv_split(const plan::HeavyLaunch& launch,
+                                             const ConvGeometry& geometry,
+                                             const MakeKernel& make_other);
+
 /// The kernel that takes over, made when it is first wanted, with scratch memory of its own.
 class OtherKernel {
   public:

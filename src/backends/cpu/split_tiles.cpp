@@ -107,17 +107,14 @@ PIPPIN_AMX void split_rows(const Source& a, int64_t rows, int64_t depth, const R
                            Range& range) {
     const __m512i order = order_of_halves();
     __m512i largest = _mm512_setzero_si512();
-    const int64_t full = (rows + kTile - 1) / kTile * kTile;
     for (int64_t k = 0; k < depth; k += kDepth) {
         std::byte* const at = to.at + k / kDepth * to.depth_bytes;
         const __mmask16 low = first_lanes(depth - k), high = first_lanes(depth - k - 16);
         if (a.column == 1) {
-            for (int64_t r = 0; r < full; ++r) {
+            for (int64_t r = 0; r < rows; ++r) {
                 const float* from = a.at + r * a.row + k;
-                const __mmask16 l = r < rows ? low : __mmask16(0);
-                const __mmask16 h = r < rows ? high : __mmask16(0);
-                const Parts x = parts_of(_mm512_maskz_loadu_ps(l, from), largest);
-                const Parts y = parts_of(_mm512_maskz_loadu_ps(h, from + 16), largest);
+                const Parts x = parts_of(_mm512_maskz_loadu_ps(low, from), largest);
+                const Parts y = parts_of(_mm512_maskz_loadu_ps(high, from + 16), largest);
                 for (int p = 0; p < 3; ++p)
                     _mm512_storeu_si512(at + r * to.row_bytes + p * to.part_bytes,
                                         upper_halves(x.part[p], y.part[p], order));
@@ -125,7 +122,7 @@ PIPPIN_AMX void split_rows(const Source& a, int64_t rows, int64_t depth, const R
             continue;
         }
         // Rows are contiguous: read across, turned.
-        for (int64_t r = 0; r < full; r += kTile) {
+        for (int64_t r = 0; r < rows; r += kTile) {
             __m512i x[16], y[16];
             const float* from = a.at + r + k * a.column;
             load_transposed(from, a.column, depth - k, rows - r, x);
@@ -140,6 +137,18 @@ PIPPIN_AMX void split_rows(const Source& a, int64_t rows, int64_t depth, const R
         }
     }
     note(largest, range);
+}
+
+PIPPIN_AMX void gather(const float* from, int64_t step, int64_t count, float* to) {
+    const __m512i at =
+        _mm512_mullo_epi32(_mm512_set1_epi32(static_cast<int>(step)),
+                           _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+    for (int64_t i = 0; i < count; i += 16) {
+        const __mmask16 lanes = first_lanes(count - i);
+        _mm512_mask_storeu_ps(
+            to + i, lanes,
+            _mm512_mask_i32gather_ps(_mm512_setzero_ps(), lanes, at, from + i * step, 4));
+    }
 }
 
 PIPPIN_AMX void split_columns(const Source& b, int64_t depth, int64_t columns, std::byte* to,
@@ -318,6 +327,7 @@ namespace {
 }  // namespace
 void split_rows(const Source&, std::int64_t, std::int64_t, const Rows&, Range&) { absent(); }
 void split_columns(const Source&, std::int64_t, std::int64_t, std::byte*, Range&) { absent(); }
+void gather(const float*, std::int64_t, std::int64_t, float*) { absent(); }
 Tiles::Tiles() { absent(); }
 Tiles::~Tiles() {}
 void Tiles::run(const Product&, std::int64_t, std::int64_t, const Output&) const { absent(); }

@@ -34,12 +34,16 @@ struct Range {
     bool good = true;
 };
 
-/// Splits `rows` x `depth` numbers; what is missing to full tiles becomes 0.
+/// Splits `rows` x `depth` numbers; what is missing to kDepth becomes 0. Of rows beyond, up to a
+/// whole tile, anything may be written: they reach no other row of the result.
 void split_rows(const Source& a, std::int64_t rows, std::int64_t depth, const Rows& to,
                 Range& range);
 /// `columns` <= kBlock columns of B of `depth` rows, for all of them: kPanelBytes each kDepth.
 void split_columns(const Source& b, std::int64_t depth, std::int64_t columns, std::byte* to,
                    Range& range);
+
+/// `count` numbers that are `step` apart, one after the other.
+void gather(const float* from, std::int64_t step, std::int64_t count, float* to);
 
 /// What is done to results on their way out.
 struct Output {
