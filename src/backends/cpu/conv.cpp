@@ -279,6 +279,7 @@ std::unique_ptr<HeavyKernel> make_onednn(const plan::HeavyLaunch& launch, Direct
         return make_library(l, direction);
     };
     if (auto split = make_conv_split(launch, g, library)) return split;
+    if (auto split = make_conv_split_grad_weight(launch, g, library)) return split;
     if (auto product = make_conv_product(launch, g)) return product;
     return library(launch);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/cpu/amx.h"
+#include "backends/cpu/split_lines.h"
 #include "backends/cpu/split_product.h"
 #include "backends/cpu/split_tiles.h"
 #include "backends/cpu/threads.h"
@@ -25,16 +26,8 @@ constexpr int64_t kRowBytes = 1 << 20;          // a thread's rows: half of the 
 constexpr int64_t kMostRowBytes = 6 << 20;      // of them with what windows see around
 constexpr int64_t kMostWeightBytes = 96 << 20;  // of packed weights
 
-int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
-// Numbers of both passes. "from": what is convolved, "to": the result.
-struct Lines {
-    int64_t n, h, w, taps_h, taps_w, from, to;
-    int64_t line, image;  // rows of the matrix to the next line and image, with gaps
-    int64_t around;       // rows that a window sees before its pixel, and behind
-    int64_t pixels_with_gaps() const { return n * image; }
-    int64_t taps() const { return taps_h * taps_w; }
-};
+using split::Lines;
+using split::up;
 
 class SplitConv : public HeavyKernel {
   public:
@@ -230,18 +223,11 @@ std::unique_ptr<HeavyKernel> make_conv_split(const plan::HeavyLaunch& l, const C
     const plan::Activation activation = l.epilogue.activation;
     if (activation != plan::Activation::None && activation != plan::Activation::Relu)
         return nullptr;
+    if (!split::keeps_size(g)) return nullptr;
     const bool backward = l.op == &graph::ops::kConv2dGradInput;
-    const int64_t kernel[2] = {g.kh, g.kw};
-    for (int d = 0; d < 2; ++d)
-        if (g.stride[d] != 1 || 2 * g.pad[d] != g.dilation[d] * (kernel[d] - 1)) return nullptr;
-    Lines lines{g.n, g.h, g.w, g.kh, g.kw, backward ? g.co : g.ci, backward ? g.ci : g.co, 0, 0, 0};
-    lines.line = g.w + g.pad[1];
-    lines.image = (g.h + g.pad[0]) * lines.line;
-    lines.around = g.pad[0] * lines.line + g.pad[1];
+    const Lines lines(g, backward ? g.co : g.ci, backward ? g.ci : g.co);
     // Splitting pays where each number is used often enough, on tiles that are mostly full.
-    if (g.groups != 1 || lines.taps() == 1 || lines.from < 32 || lines.to < 32) return nullptr;
-    if (lines.pixels_with_gaps() < 48 || g.n * g.h * g.w >= (int64_t{1} << 31)) return nullptr;
-    if (2 * g.w < lines.line) return nullptr;
+    if (!lines.pays()) return nullptr;
     const int64_t depth = up(lines.from, kDepth);
     if ((SplitConv::rows_at_once(lines) + 2 * lines.around + kBlock) * depth * 6 > kMostRowBytes ||
         up(lines.to, kBlock) * depth * lines.taps() * 6 > kMostWeightBytes)

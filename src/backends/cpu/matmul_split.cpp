@@ -177,8 +177,9 @@ std::unique_ptr<HeavyKernel> make_matmul_split(const plan::HeavyLaunch& l,
         if (column_stride(r) != 1 || !one_matrix(r)) return nullptr;
     }
     const std::int64_t m = a.shape[a.shape.rank() - 2], k = a.shape.back(), n = b.shape.back();
-    // Splitting pays where each number is used often enough, on tiles that are mostly full.
-    if (m < 64 || n < 64 || k < 64 || m * n * k < (1 << 21)) return nullptr;
+    // Splitting pays where tiles are mostly full and each number of B, whose splitting costs as
+    // much as its products with 100 rows, meets more of them.
+    if (m < (k < 2048 ? 128 : 64) || n < 64 || k < 64 || m * n * k < (1 << 21)) return nullptr;
     const std::int64_t depth = std::min(up(k, kDepth), kDepthAtOnce);
     if (up(n, kBlock) * depth * 6 > kMostColumnBytes) return nullptr;
     if (auto deep = make_matmul_split_deep(l, a, b, make_other)) return deep;

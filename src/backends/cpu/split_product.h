@@ -28,6 +28,11 @@ std::unique_ptr<HeavyKernel> make_conv_split(const plan::HeavyLaunch& launch,
                                              const ConvGeometry& geometry,
                                              const MakeKernel& make_other);
 
+/// The same for such a convolution's weight gradient.
+std::unique_ptr<HeavyKernel> make_conv_split_grad_weight(const plan::HeavyLaunch& launch,
+                                                         const ConvGeometry& geometry,
+                                                         const MakeKernel& make_other);
+
 /// The kernel that takes over, made when it is first wanted, with scratch memory of its own.
 class OtherKernel {
   public:
