@@ -51,6 +51,7 @@ class Split : public ::testing::Test {
   protected:
     void SetUp() override {
         if (!cpu::has_amx()) GTEST_SKIP() << "this processor has no matrix units";
+        if (std::getenv("PIPPIN_TEST_TARGET")) GTEST_SKIP() << "the same for every instruction set";
         Plain::runs = 0;
         Trial::runner = run_split;
     }
@@ -153,13 +154,13 @@ TEST_F(Split, TheNumberOfThreadsChangesNothing) {
 // Parts of what is infinite are no numbers, and large parts' products overflow one by one.
 TEST_F(Split, NumbersThatCannotBeSplitGoElsewhere) {
     const double inf = std::numeric_limits<double>::infinity();
-    for (const double value : {inf, -inf, std::nan(""), 3.4e38, 1e30, -2e19})
-        for (const std::int64_t k : {100, 900}) {
-            Trial r = product(135, 300, k);
+    for (const double value : {-inf, std::nan(""), 1e30})
+        for (const std::int64_t k : {130, 800}) {
+            Trial r = product(135, 130, k);
             r.inputs[0].set(134 * k + k - 1, value);
             EXPECT_TRUE(close(r.run(), r.expected())) << value;
-            r = product(135, 300, k);
-            r.inputs[1].set(300 * (k - 1) + 299, value);
+            r = product(135, 130, k);
+            r.inputs[1].set(130 * (k - 1) + 129, value);
             EXPECT_TRUE(close(r.run(), r.expected())) << value;
             r.inputs[0].set(k - 1, value);
             RefArray want = r.expected();
@@ -195,6 +196,43 @@ Trial convolution(const ConvCase& c, bool backward = false) {
     r.inputs = {random_data(DType::Float32, {c.n, c.from, c.h, c.w}, Order::ChannelsLast, 1),
                 random_data(DType::Float32, {y, x, c.kh, c.kw}, Order::RowMajor, 2)};
     return r;
+}
+
+Trial weight_gradient(const ConvCase& c) {
+    Trial r = convolution(c);
+    r.op = &ops::kConv2dGradWeight;
+    for (const std::int64_t extent : {c.kh, c.kw})
+        r.attrs.i.push_back(extent);
+    r.inputs[1] = random_data(DType::Float32, {c.n, c.to, c.h, c.w}, Order::ChannelsLast, 3);
+    r.order = Order::RowMajor;
+    return r;
+}
+
+TEST_F(Split, WeightGradients) {
+    for (const ConvCase& c : {ConvCase{4, 32, 7, 7, 64, 3, 3},
+                              {1, 64, 14, 14, 33, 3, 3},
+                              {1, 33, 9, 40, 40, 5, 5},
+                              {7, 40, 6, 5, 32, 3, 3, 2},
+                              {2, 32, 12, 11, 32, 1, 5},
+                              {1, 36, 32, 32, 32, 3, 3}}) {
+        Trial r = weight_gradient(c);
+        EXPECT_LT(error_of(r.run(), r), 3e-7) << c.from << " " << c.h;
+    }
+    EXPECT_EQ(Plain::runs, 0);
+    // More pixels than are split at once.
+    const std::int64_t before = std::exchange(cpu::split_chunk_bytes, 128 * 6 * 256);
+    Trial r = weight_gradient({2, 34, 20, 21, 33, 3, 1});
+    EXPECT_LT(error_of(r.run(), r), 3e-7);
+    EXPECT_TRUE(same_for_any_threads(r));
+    cpu::split_chunk_bytes = before;
+    r = weight_gradient({3, 32, 8, 8, 32, 3, 3});
+    for (Data& d : r.inputs) {
+        const double number = d.get(70);
+        d.set(70, std::nan(""));
+        EXPECT_TRUE(close(r.run(), r.expected()));
+        d.set(70, number);
+    }
+    EXPECT_EQ(Plain::runs, 4);
 }
 
 TEST_F(Split, Convolutions) {

@@ -24,7 +24,6 @@ using split::Lines;
 using split::up;
 using std::int64_t;
 
-constexpr int64_t kChunkBytes = 12 << 20;    // of x and dy that are split at once
 constexpr int64_t kPixelsAtOnce = 256;       // of those, so that channels fit the second cache
 constexpr int64_t kMostSumBytes = 64 << 20;  // of the sums of all taps
 
@@ -40,8 +39,9 @@ class SplitGradWeight : public HeavyKernel {
         for (int64_t y = 0; y < lines.taps_h; ++y)
             for (int64_t x = 0; x < lines.taps_w; ++x)
                 taps_.push_back((lines.around + lines.rows_on(g, y, x)) * 2);
-        chunk_ = std::max(kChunkBytes / ((rows_ + columns_) * 6) / kPixelsAtOnce, int64_t{1}) *
-                 kPixelsAtOnce;
+        chunk_ =
+            std::max(split_chunk_bytes / ((rows_ + columns_) * 6) / kPixelsAtOnce, int64_t{1}) *
+            kPixelsAtOnce;
         chunk_ = std::min(chunk_, up(lines.pixels_with_gaps(), kDepth));
         // Behind the last pixel a store may write zeros.
         line_bytes_ = up((chunk_ + 2 * lines.around + kDepth) * 2, 64) + 64;

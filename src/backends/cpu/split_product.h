@@ -28,6 +28,9 @@ std::unique_ptr<HeavyKernel> make_conv_split(const plan::HeavyLaunch& launch,
                                              const ConvGeometry& geometry,
                                              const MakeKernel& make_other);
 
+/// Of x and dy that a weight gradient splits at once. Tests lower it.
+inline std::int64_t split_chunk_bytes = 12 << 20;
+
 /// The same for such a convolution's weight gradient.
 std::unique_ptr<HeavyKernel> make_conv_split_grad_weight(const plan::HeavyLaunch& launch,
                                                          const ConvGeometry& geometry,
