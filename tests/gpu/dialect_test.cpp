@@ -174,6 +174,8 @@ TEST(Dialects, PlainCppGivesTheSameNumbers) {
     features.large_tiles = features.matrices = true;
     features.shared_bytes = 49152;
     features.parallel_groups = 4;
+    features.winograd_tiles = features.winograd_channels = 8;
+    features.winograd_bytes = 100000;  // the batch in parts
     std::vector<gpu::KernelSource> kernels;
     std::vector<Job> jobs;
     std::vector<plan::Program> programs;
@@ -221,6 +223,14 @@ TEST(Dialects, PlainCppGivesTheSameNumbers) {
     conv(ops::kConv2d, {1, 1, 1, 1, 1, 1, 4}, {2, 4, 9, 8}, {4, 1, 3, 3});
     conv(ops::kConv2dGradInput, {2, 2, 1, 1, 1, 1, 1, 9, 8}, {2, 70, 5, 4}, {70, 3, 3, 3});
     conv(ops::kConv2dGradWeight, {2, 2, 1, 1, 1, 1, 1, 3, 3}, {2, 3, 33, 32}, {2, 6, 17, 16});
+    // By Winograd's algorithm: maps of odd sizes, an epilogue, parts of a batch.
+    conv(ops::kConv2d, {1, 1, 1, 1, 1, 1, 1}, {3, 20, 9, 8}, {24, 20, 3, 3});
+    trials.back().bias = random_data(DType::Float32, {24}, plan::Order::RowMajor, 3);
+    trials.back().residual =
+        random_data(DType::Float32, {3, 24, 9, 8}, plan::Order::ChannelsLast, 4);
+    trials.back().activation = plan::Activation::Relu;
+    conv(ops::kConv2dGradInput, {1, 1, 0, 0, 1, 1, 1, 9, 8}, {3, 24, 7, 6}, {24, 20, 3, 3});
+    conv(ops::kConv2dGradWeight, {1, 1, 1, 1, 1, 1, 1, 3, 3}, {3, 20, 9, 7}, {3, 24, 9, 7});
     // On matrix units: octets of channels and single elements, with an epilogue.
     conv(ops::kConv2d, {2, 2, 1, 1, 1, 1, 1}, {2, 16, 9, 8}, {72, 16, 3, 3}, DType::Float16);
     trials.back().bias = random_data(DType::Float16, {72}, plan::Order::RowMajor, 3);

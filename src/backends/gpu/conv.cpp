@@ -288,7 +288,7 @@ void write_conv2d(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& 
     const ConvGeometry g(l, x, weight.shape, y);
     if (y.shape.numel() == 0) return;
     if (g.depthwise()) return write_depthwise(w, s, l, g, true);
-    if (write_conv_direct(w, s, l, g, true, f)) return;
+    if (write_conv_direct(w, s, l, g, true, f) || write_conv_winograd(w, s, l, g, true, f)) return;
     Gemm gemm;
     gemm.name = "conv2d";
     gemm.batches = g.groups;
@@ -330,7 +330,8 @@ void write_conv2d_grad_input(Work& w, Step& s, const plan::HeavyLaunch& l, const
     const ConvGeometry g(l, dx, weight.shape, dy);
     if (dx.shape.numel() == 0) return;
     if (g.depthwise()) return write_depthwise(w, s, l, g, false);
-    if (write_conv_direct(w, s, l, g, false, f)) return;
+    if (write_conv_direct(w, s, l, g, false, f) || write_conv_winograd(w, s, l, g, false, f))
+        return;
     Gemm gemm;
     gemm.name = "conv2d_grad_input";
     gemm.batches = g.groups;
@@ -379,7 +380,7 @@ void write_conv2d_grad_weight(Work& w, Step& s, const plan::HeavyLaunch& l, cons
     check_all(l);
     const plan::Operand &x = l.operands[0], &dy = l.operands[1], &dw = l.output;
     const ConvGeometry g(l, x, dw.shape, dy);
-    if (dw.shape.numel() == 0) return;
+    if (dw.shape.numel() == 0 || write_grad_weight_winograd(w, s, l, g, f)) return;
     Gemm gemm;
     gemm.name = "conv2d_grad_weight";
     gemm.batches = g.groups;

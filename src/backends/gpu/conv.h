@@ -57,4 +57,11 @@ void store_map(Gemm& gemm, const plan::HeavyLaunch& l, const std::string& pixel,
 bool write_conv_direct(Work& w, Step& s, const plan::HeavyLaunch& l, const ConvGeometry& g,
                        bool forward, const Features& f);
 
+/// A convolution of 3 x 3 windows with many channels (or its gradients) by Winograd's algorithm;
+/// false where it is not for it.
+bool write_conv_winograd(Work& w, Step& s, const plan::HeavyLaunch& l, const ConvGeometry& g,
+                         bool forward, const Features& f);
+bool write_grad_weight_winograd(Work& w, Step& s, const plan::HeavyLaunch& l, const ConvGeometry& g,
+                                const Features& f);
+
 }  // namespace pippin::gpu

@@ -20,6 +20,10 @@ struct Features {
     int shared_bytes = 32768;
     std::int64_t parallel_groups = 256;  ///< groups of 256 threads that keep it busy
     std::int64_t max_loop = 60000;       ///< iterations of one thread in one dispatch
+    /// Convolutions of 3 x 3 that go by Winograd's algorithm: of so many tiles of 2 x 2 pixels, and
+    /// with input channels times output channels over their sum being so much.
+    std::int64_t winograd_tiles = 1024, winograd_channels = 48;
+    std::int64_t winograd_bytes = std::int64_t{96} << 20;  ///< scratch for its tiles at a time
 };
 
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
