@@ -68,6 +68,8 @@ class Executable {
     /// Runs all launches in order, after everything that the device was given before. Null: they
     /// have ended. Throws when one fails at once.
     virtual std::unique_ptr<Completion> run(const Bindings& bindings) = 0;
+    /// Bytes of Bindings::arena that it needs behind the plan's own.
+    virtual std::int64_t scratch_bytes() const { return 0; }
 };
 
 class Backend {

@@ -205,6 +205,7 @@ std::shared_ptr<Compiled> compile(const plan::Trace& t, Device device) {
     c->launches = static_cast<std::int64_t>(p.launches.size());
     const recording::Range kernels("prepare kernels");
     c->executable = runtime::backend(device).compile(p);
+    c->arena_bytes += c->executable->scratch_bytes();
     return c;
 }
 

@@ -32,13 +32,18 @@ void run_plan(const plan::Plan& plan, std::vector<programs::Buffer>& buffers,
         ASSERT_TRUE(bool(memory.back()));
         b.upload(memory.back(), bytes.data(), bytes.size());
     }
+    runtime::Memory arena;
+    std::size_t arena_bytes = 0;
     const auto release = [&] {
+        if (arena) b.free(arena, arena_bytes);
         for (std::size_t k = 0; k < buffers.size(); ++k)
             b.free(memory[k], buffers[k].size());
     };
     try {
         const auto executable = b.compile(plan);
-        if (auto c = executable->run({memory, {}, {}, scalars})) c->wait();
+        arena_bytes = static_cast<std::size_t>(plan.arena_bytes + executable->scratch_bytes());
+        if (arena_bytes) arena = b.allocate(arena_bytes);
+        if (auto c = executable->run({memory, {}, arena, scalars})) c->wait();
         for (std::size_t k = 0; k < buffers.size(); ++k)
             b.download(buffers[k].data(), memory[k], buffers[k].size());
     } catch (...) {

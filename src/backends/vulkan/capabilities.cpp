@@ -44,6 +44,8 @@ void read_memory(VkPhysicalDevice device, Capabilities& c) {
     c.memory_type = static_cast<std::uint32_t>(std::max(own, 0));
     c.upload_type = static_cast<std::uint32_t>(std::max(upload >= 0 ? upload : any, 0));
     c.readback_type = static_cast<std::uint32_t>(std::max(readback >= 0 ? readback : any, 0));
+    const int window = c.unified ? own : find_type(m, local | visible, special);
+    c.table_type = window >= 0 ? static_cast<std::uint32_t>(window) : c.memory_type;
     c.memory_bytes =
         static_cast<std::int64_t>(m.memoryHeaps[m.memoryTypes[c.memory_type].heapIndex].size);
 }

@@ -19,6 +19,8 @@ struct Capabilities {
     std::uint32_t memory_type = 0;    ///< of tensors
     std::uint32_t upload_type = 0;    ///< host-visible, for staging towards the device
     std::uint32_t readback_type = 0;  ///< host-visible and cached, for staging back
+    std::uint32_t table_type = 0;     ///< of kernels' arguments: the device's own memory, which
+                                      ///< the processor may write to directly (host-visible) or not
     std::int64_t memory_bytes = 0;    ///< of the heap that tensors are in
     std::uint32_t compute_family = 0;
 

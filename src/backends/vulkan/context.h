@@ -61,8 +61,6 @@ class Context {
     void free(const runtime::Memory& memory, std::int64_t bytes);
     void upload(const runtime::Memory& to, const void* from, std::int64_t bytes);
     void download(void* to, const runtime::Memory& from, std::int64_t bytes);
-    /// Memory that whatever runs now may use; the holder keeps it alive.
-    std::shared_ptr<Block> scratch(std::int64_t bytes);
 
     std::unique_ptr<Chunk> new_chunk(std::int64_t bytes, std::uint32_t memory_type);
     void destroy(Chunk& chunk);
@@ -96,7 +94,6 @@ class Context {
     };
     std::vector<InUse> up_used_;
     std::vector<Staged> copies_;
-    std::shared_ptr<Block> scratch_;
 };
 
 class Block {

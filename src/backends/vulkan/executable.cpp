@@ -53,6 +53,10 @@ gpu::Features features_of(const Capabilities& c) {
     f.shared_bytes = c.shared_bytes;
     f.matrices = c.matrices;
     f.parallel_groups = c.parallel_groups;
+    f.winograd_bytes =
+        std::clamp(c.memory_bytes / 64, std::int64_t{32} << 20, std::int64_t{384} << 20);
+    // Software is there for tests: small ones are to come by it.
+    if (c.software) f.winograd_tiles = 8, f.winograd_channels = 3, f.winograd_bytes = 1 << 18;
     return f;
 }
 
@@ -66,6 +70,8 @@ VulkanExecutable::VulkanExecutable(Context& context, Pipelines& pipelines, const
       advice_(gpu::advice(plan, num_threads())) {
     gpu::Work work = gpu::make_work(plan, features_of(context.caps));
     checks_ = std::move(work.checks);
+    arena_bytes_ = plan.arena_bytes;
+    scratch_offset_ = (arena_bytes_ + 255) / 256 * 256;
     scratch_bytes_ = work.scratch_bytes;
     const std::vector<recording::WorkPtr> records = recording::describe(plan);
     Part part;
@@ -168,11 +174,17 @@ void VulkanExecutable::record(Instance& in) {
     in.commands.clear();
     in.stopwatches.clear();
     in.watched = profiling();
-    in.error = block(error_bytes(), c.readback_type);
-    std::memset(in.error->chunk->host, 0, static_cast<std::size_t>(error_bytes()));
-    // Behind the table, where kernels look at it, is the error record.
-    in.table = block(error_offset() + error_bytes(), c.memory_type);
-    if (!in.table->chunk->host) in.staging = block(table_bytes(), c.upload_type);
+    // Behind the table, where kernels look at it, is the error record. Where the processor can
+    // write to the device's memory (a window that may be small), nothing has to be copied.
+    in.table = std::make_unique<Block>(context_, error_offset() + error_bytes(), c.table_type);
+    if (!in.table->chunk) in.table = block(error_offset() + error_bytes(), c.memory_type);
+    const bool staged = !in.table->chunk->host;
+    in.staging.reset();
+    in.error.reset();
+    if (staged) {
+        in.staging = block(table_bytes(), c.upload_type);
+        in.error = block(error_bytes(), c.readback_type);
+    }
 
     bool first = true;
     for (const Piece& part : pieces_) {
@@ -187,12 +199,12 @@ void VulkanExecutable::record(Instance& in) {
             vkCmdPipelineBarrier(commands, from, to, 0, 1, &b, 0, nullptr, 0, nullptr);
         };
         constexpr VkAccessFlags all = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
-        if (first && in.staging) {
+        if (first && staged) {
             const VkBufferCopy region{0, 0, static_cast<VkDeviceSize>(table_bytes())};
             vkCmdCopyBuffer(commands, in.staging->chunk->buffer, in.table->chunk->buffer, 1,
                             &region);
         }
-        if (first)
+        if (first && staged && !checks_.empty())
             vkCmdFillBuffer(commands, in.table->chunk->buffer,
                             static_cast<VkDeviceSize>(error_offset()),
                             static_cast<VkDeviceSize>(error_bytes()), 0);
@@ -229,10 +241,14 @@ void VulkanExecutable::record(Instance& in) {
                           1);
             if (watch) watch->lap(commands, names_[d], launches_[d]);
         }
-        barrier(VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+        // What later commands read is behind their own barrier; this one is for the processor.
+        const bool copies_error = staged && !checks_.empty();
+        if (c.unified || !checks_.empty())
+            barrier(
+                VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
                 VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
                 VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT);
-        if (!checks_.empty()) {
+        if (copies_error) {
             const VkBufferCopy region{static_cast<VkDeviceSize>(error_offset()), 0,
                                       static_cast<VkDeviceSize>(error_bytes())};
             vkCmdCopyBuffer(commands, in.table->chunk->buffer, in.error->chunk->buffer, 1, &region);
@@ -254,7 +270,7 @@ runtime::Memory VulkanExecutable::slot_memory(std::int32_t slot, const runtime::
     return m;
 }
 
-void VulkanExecutable::fill(Instance& in, const runtime::Bindings& b, std::uint64_t scratch) {
+void VulkanExecutable::fill(Instance& in, const runtime::Bindings& b) {
     auto* table =
         reinterpret_cast<std::uint64_t*>((in.staging ? in.staging : in.table)->chunk->host);
     std::vector<std::uint64_t> slots(slots_.size());
@@ -270,7 +286,7 @@ void VulkanExecutable::fill(Instance& in, const runtime::Bindings& b, std::uint6
                     v += slots[static_cast<std::size_t>(a.index)];
                     break;
                 case gpu::Arg::Kind::Scratch:
-                    v += scratch;
+                    v += b.arena.device + static_cast<std::uint64_t>(scratch_offset_);
                     break;
                 case gpu::Arg::Kind::Scalar:
                     v = gpu::scalar_bits(b.scalars[static_cast<std::size_t>(a.index)], a.dtype);
@@ -314,9 +330,8 @@ std::unique_ptr<runtime::Completion> VulkanExecutable::run(const runtime::Bindin
     Instance& in = instances_[next_++ % kInstances];
     if (in.submission) context_.wait(in.submission);
     if (in.commands.empty() || in.watched != profiling()) record(in);
-    in.scratch = context_.scratch(scratch_bytes_);
-    fill(in, b, in.scratch ? in.scratch->chunk->address : 0);
-    std::memset(in.error->chunk->host, 0, static_cast<std::size_t>(error_bytes()));
+    fill(in, b);
+    if (!checks_.empty()) std::memset(error_record(in), 0, static_cast<std::size_t>(error_bytes()));
     for (std::size_t p = 0; p < parts_.size(); ++p) {
         Part& part = parts_[p];
         for (std::size_t k = part.first_piece; k < part.last_piece; ++k)
@@ -339,13 +354,17 @@ std::unique_ptr<runtime::Completion> VulkanExecutable::run(const runtime::Bindin
     return std::make_unique<Flight>(*this, in, in.submission);
 }
 
+std::byte* VulkanExecutable::error_record(const Instance& in) const {
+    return in.error ? in.error->chunk->host : in.table->chunk->host + error_offset();
+}
+
 void VulkanExecutable::raise_if_bad(Instance& in, std::int32_t* launch) const {
     const auto word = [&](std::size_t n) {
         std::int64_t w;
-        std::memcpy(&w, in.error->chunk->host + 8 * n, sizeof w);
+        std::memcpy(&w, error_record(in) + 8 * n, sizeof w);
         return w;
     };
-    if (!word(0)) return;
+    if (checks_.empty() || !word(0)) return;
     std::size_t n = 0;  // the first in order: later ones may come of what it spoilt
     while (n + 1 < checks_.size() && !word(2 * n + 2))
         ++n;

@@ -22,16 +22,18 @@ class VulkanExecutable : public runtime::Executable {
     VulkanExecutable(Context& context, Pipelines& pipelines, const plan::Plan& plan);
     ~VulkanExecutable() override;
     std::unique_ptr<runtime::Completion> run(const runtime::Bindings& bindings) override;
+    std::int64_t scratch_bytes() const override {
+        return scratch_bytes_ ? scratch_offset_ - arena_bytes_ + scratch_bytes_ : 0;
+    }
 
   private:
     friend class Flight;
     static constexpr std::size_t kInstances = 4;
 
     struct Instance {
-        std::unique_ptr<Block> table;    ///< that kernels read
-        std::unique_ptr<Block> staging;  ///< that the processor writes, where it is another one
-        std::unique_ptr<Block> error;
-        std::shared_ptr<Block> scratch;                       ///< of its last run
+        std::unique_ptr<Block> table;  ///< that kernels read, and the error record behind it
+        /// That the processor writes to and reads from where it cannot reach the table itself.
+        std::unique_ptr<Block> staging, error;
         std::vector<VkCommandBuffer> commands;                ///< one a piece
         std::vector<std::unique_ptr<Stopwatch>> stopwatches;  ///< one a piece, when profiling
         bool watched = false;                                 ///< the commands have stopwatches
@@ -56,9 +58,11 @@ class VulkanExecutable : public runtime::Executable {
     std::int64_t error_bytes() const { return gpu::error_bytes(checks_.size()); }
     std::int64_t error_offset() const { return (table_bytes() + 63) / 64 * 64; }
     void record(Instance& instance);
-    void fill(Instance& instance, const runtime::Bindings& bindings, std::uint64_t scratch);
+    void fill(Instance& instance, const runtime::Bindings& bindings);
     runtime::Memory slot_memory(std::int32_t slot, const runtime::Bindings& bindings) const;
     void run_fallback(gpu::Fallback& f, const runtime::Bindings& bindings);
+    /// Where the processor finds the error record.
+    std::byte* error_record(const Instance& instance) const;
     /// Throws if a kernel met a bad index, once `launch` is its launch.
     void raise_if_bad(Instance& instance, std::int32_t* launch) const;
 
@@ -75,7 +79,8 @@ class VulkanExecutable : public runtime::Executable {
     std::vector<Piece> pieces_;
     gpu::Aftermath aftermath_;
     std::string advice_;
-    std::int64_t scratch_bytes_ = 0;
+    /// The kernels' scratch memory lies behind the plan's arena.
+    std::int64_t arena_bytes_ = 0, scratch_offset_ = 0, scratch_bytes_ = 0;
     std::vector<Instance> instances_;
     std::size_t next_ = 0;
 };

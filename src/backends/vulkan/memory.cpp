@@ -127,18 +127,6 @@ void Context::free(const runtime::Memory& memory, std::int64_t bytes) {
     chunks_.erase(it);
 }
 
-std::shared_ptr<Block> Context::scratch(std::int64_t bytes) {
-    if (bytes <= 0) return nullptr;
-    std::lock_guard lock(memory_mutex_);
-    if (!scratch_ || scratch_->chunk->bytes < bytes) {
-        scratch_.reset();
-        auto fresh = std::make_shared<Block>(*this, bytes, caps.memory_type);
-        if (!fresh->chunk) throw OutOfMemoryError("gpu: no room for the kernels' scratch memory");
-        scratch_ = std::move(fresh);
-    }
-    return scratch_;
-}
-
 // --- staging ---
 
 VkCommandBuffer Context::copy_commands() {
@@ -196,8 +184,8 @@ void Context::upload(const runtime::Memory& to, const void* from, std::int64_t b
         const VkBufferCopy region{static_cast<VkDeviceSize>(up_at_),
                                   static_cast<VkDeviceSize>(offset), static_cast<VkDeviceSize>(n)};
         // What is run before may still read the memory that this block once was.
-        barrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, VK_PIPELINE_STAGE_TRANSFER_BIT,
-                VK_ACCESS_TRANSFER_WRITE_BIT);
+        barrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+                VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT);
         vkCmdCopyBuffer(commands, up_->buffer, chunk->buffer, 1, &region);
         barrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
                 VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
