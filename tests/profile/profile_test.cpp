@@ -323,6 +323,27 @@ TEST(Profile, TakesADevicesTimestamps) {
     EXPECT_GE(test::TraceFile::end(launches.back()), test::TraceFile::begin(runs.back()));
 }
 
+// Launches that the processor runs for a GPU, first, last and one behind another: there is nothing
+// of the device's to time between them.
+TEST(Profile, LaunchesThatTheProcessorRunsForAGpu) {
+    try {
+        set_default_device(Device(Device::Type::GPU));
+    } catch (const DeviceError& e) {
+        GTEST_SKIP() << e.what();
+    }
+    {
+        const Tensor a = ones({4}), b = ones({4, 4}).to(float64);
+        synchronize();
+        Profile p;
+        const Tensor first = matmul(b, b), second = matmul(first, b);
+        const Tensor last = matmul((second.to(float32) + a).to(float64), b);
+        EXPECT_EQ(last.to_vector<double>(), std::vector<double>(16, 68));
+        p.stop();
+        EXPECT_GE(stats().fallbacks, 2);
+    }
+    set_default_device(Device::Type::CPU);
+}
+
 // --- PIPPIN_PROFILE, by running a test of this very program ---
 
 test::Outcome run_self(const std::string& environment, const std::string& one_test) {

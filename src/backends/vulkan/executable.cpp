@@ -214,7 +214,8 @@ void VulkanExecutable::record(Instance& in) {
                 VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_MEMORY_READ_BIT,
                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, all);
         Stopwatch* watch = nullptr;
-        if (in.watched && c.nanoseconds_per_tick > 0) {
+        // Pieces without a dispatch need not be submitted: their times would be waited for.
+        if (in.watched && c.nanoseconds_per_tick > 0 && part.last > part.first) {
             in.stopwatches.push_back(std::make_unique<Stopwatch>(context_, part.last - part.first));
             watch = in.stopwatches.back().get();
             watch->start(commands);
