@@ -241,6 +241,11 @@ class PassWriter {
         return fmt::format("base_{} + ({}) * {} + ({}) * {}", n.name, row, o.strides[2], column,
                            o.strides[3]);
     }
+    // Float32 where quads are put together of single elements.
+    static DType kind_of(const Source& s) {
+        const plan::Operand& o = *s.from.operand;
+        return has_raw_quads(o, 3) ? o.dtype : DType::Float32;
+    }
     std::string register_name(const Source& s, int pass) const {
         return fmt::format("{}{}_next", s.offset ? "b" : "a", pass);
     }
@@ -250,7 +255,7 @@ class PassWriter {
     };
     Place place(const Source& s, int pass) const {
         const std::string i = fmt::format("(int(LANE) + {})", pass * t_.threads());
-        if (has_quads(*s.from.operand, 3))
+        if (has_raw_quads(*s.from.operand, 3))
             return {fmt::format("{} % {} * 4", i, t_.depth / 4),
                     fmt::format("{} / {}", i, t_.depth / 4)};
         return {fmt::format("{} % {}", i, t_.depth), fmt::format("{} / {} * 4", i, t_.depth)};
@@ -258,14 +263,13 @@ class PassWriter {
     std::string declare(const Source& s) const {
         std::string out;
         for (int pass = 0; pass * t_.threads() < s.quads(t_.depth); ++pass)
-            out +=
-                fmt::format("F4 {} = MAKE_F4(0.0f, 0.0f, 0.0f, 0.0f);\n", register_name(s, pass));
+            out += raw_quad(kind_of(s)).declare(register_name(s, pass));
         return out;
     }
     // Statements that fetch this thread's quads of depth k0 on into registers.
     std::string fetch(const Source& s, std::int64_t width) const {
         const int all = s.quads(t_.depth);
-        const bool quads = has_quads(*s.from.operand, 3);
+        const bool quads = has_raw_quads(*s.from.operand, 3);
         std::string out;
         for (int pass = 0; pass * t_.threads() < all; ++pass) {
             const Place at = place(s, pass);
@@ -275,10 +279,10 @@ class PassWriter {
                         : "{\n";
             out += fmt::format("int k = k0 + {};\nint r = {} + {};\n", at.depth, s.first, at.row);
             if (quads) {
+                const RawQuad raw = raw_quad(kind_of(s));
                 out += fmt::format(
-                    "{0} = MAKE_F4(0.0f, 0.0f, 0.0f, 0.0f);\n"
-                    "if (k < {1} && r < {2}) {0} = LD_F4(p{3}, ({4}) / 4);\n",
-                    name, width, s.extent, s.from.name, element(s.from, "r", "k"));
+                    "{0} = {1};\nif (k < {2} && r < {3}) {0} = {4}(p{5}, ({6}) / 4);\n", name,
+                    raw.zero, width, s.extent, raw.load, s.from.name, element(s.from, "r", "k"));
             } else {
                 for (int c = 0; c < 4; ++c)
                     out += fmt::format(
@@ -294,7 +298,7 @@ class PassWriter {
     }
     std::string put(const Source& s) const {
         const int all = s.quads(t_.depth);
-        const bool quads = has_quads(*s.from.operand, 3);
+        const bool quads = has_raw_quads(*s.from.operand, 3);
         std::string out;
         for (int pass = 0; pass * t_.threads() < all; ++pass) {
             const Place at = place(s, pass);
@@ -303,11 +307,12 @@ class PassWriter {
                        ? fmt::format("if (int(LANE) + {} < {}) {{\n", pass * t_.threads(), all)
                        : "{\n";
             if (quads) {
-                out += fmt::format("int k = {};\nint r = {};\n", at.depth, at.row);
+                out += fmt::format("int k = {};\nint r = {};\nF4 quad = {};\n", at.depth, at.row,
+                                   raw_quad(kind_of(s)).value(name));
                 for (int c = 0; c < 4; ++c)
                     out += fmt::format(
-                        "SET_PART(stage[{} + (k + {}) * {} + r / 4], r % 4, {}.{});\n", s.offset, c,
-                        s.stride, name, kPart[static_cast<std::size_t>(c)]);
+                        "SET_PART(stage[{} + (k + {}) * {} + r / 4], r % 4, quad.{});\n", s.offset,
+                        c, s.stride, kPart[static_cast<std::size_t>(c)]);
             } else {
                 out += fmt::format("stage[{} + ({}) * {} + ({}) / 4] = {};\n", s.offset, at.depth,
                                    s.stride, at.row, name);
@@ -508,7 +513,8 @@ class PassWriter {
         const int quads = t_.wide * t_.out_quads;
         const int all = t_.out_depth * quads;
         const Named& n = out_side_;
-        const bool wide_reads = has_quads(*n.operand, 3);
+        const bool wide_reads = has_raw_quads(*n.operand, 3);
+        const RawQuad raw = raw_quad(wide_reads ? n.operand->dtype : DType::Float32);
         const auto fetch_all = [&] {
             std::string o;
             for (int pass = 0; pass * t_.threads() < all; ++pass) {
@@ -521,9 +527,10 @@ class PassWriter {
                     pass * t_.threads(), quads);
                 if (wide_reads)
                     o += fmt::format(
-                        "v{0}_next = MAKE_F4(0.0f, 0.0f, 0.0f, 0.0f);\n"
-                        "if (r < {1} && v < {2}) v{0}_next = LD_F4(p{3}, ({4}) / 4);\n",
-                        pass, column_extent_, width_, n.name, element(n, "r", "v"));
+                        "v{0}_next = {1};\nif (r < {2} && v < {3}) v{0}_next = {4}(p{5}, ({6}) / "
+                        "4);\n",
+                        pass, raw.zero, column_extent_, width_, raw.load, n.name,
+                        element(n, "r", "v"));
                 else {
                     for (int c = 0; c < 4; ++c)
                         o += fmt::format(
@@ -539,14 +546,15 @@ class PassWriter {
         };
         std::string o = "{\n";
         for (int pass = 0; pass * t_.threads() < all; ++pass)
-            o += fmt::format("F4 v{}_next = MAKE_F4(0.0f, 0.0f, 0.0f, 0.0f);\n", pass);
+            o += raw.declare(fmt::format("v{}_next", pass));
         o += "int k0 = 0;\n" + fetch_all();
         o += fmt::format("ROLL for (int k1 = 0; k1 < {}; k1 += {}) {{\nBARRIER();\n", t_.columns(),
                          t_.out_depth);
         for (int pass = 0; pass * t_.threads() < all; ++pass) {
             if ((pass + 1) * t_.threads() > all)
                 o += fmt::format("if (int(LANE) + {} < {}) ", pass * t_.threads(), all);
-            o += fmt::format("stage[int(LANE) + {}] = v{}_next;\n", pass * t_.threads(), pass);
+            o += fmt::format("stage[int(LANE) + {}] = {};\n", pass * t_.threads(),
+                             raw.value(fmt::format("v{}_next", pass)));
         }
         o += fmt::format("BARRIER();\nk0 = k1 + {};\nif (k0 < {}) {{\n", t_.out_depth,
                          t_.columns()) +

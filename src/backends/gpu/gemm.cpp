@@ -459,6 +459,19 @@ std::string finish(const plan::HeavyLaunch& l, const std::string& x, const std::
 bool has_quads(const plan::Operand& o, int along) {
     return o.dtype == DType::Float32 && side_by_side(o, along, 4);
 }
+bool has_raw_quads(const plan::Operand& o, int along) {
+    return (o.dtype == DType::Float32 || is_half(o.dtype)) && side_by_side(o, along, 4);
+}
+RawQuad raw_quad(DType dtype) {
+    if (dtype == DType::Float32) return {"F4", "MAKE_F4(0.0f, 0.0f, 0.0f, 0.0f)", "LD_F4", ""};
+    return {"I64", "I64(0)", "LD_I64", dtype == DType::Float16 ? "quad_f16" : "quad_bf16"};
+}
+std::string RawQuad::declare(const std::string& name) const {
+    return fmt::format("{} {} = {};\n", type, name, zero);
+}
+std::string RawQuad::value(const std::string& name) const {
+    return *unpack ? fmt::format("{}({})", unpack, name) : name;
+}
 bool has_octets(const plan::Operand& o, int along) {
     return o.dtype == DType::Float16 && side_by_side(o, along, 8);
 }

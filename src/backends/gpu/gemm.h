@@ -66,6 +66,16 @@ void check_operand(const plan::Operand& o);
 /// Whether four elements along dim `along` can be read or written at once: float32, side by side,
 /// and every other step keeps addresses divisible by 16.
 bool has_quads(const plan::Operand& o, int along);
+/// Four elements of a float32 or half type as memory has them, so that a load can be on its way
+/// while other work is done: `zero` and `load(p, element / 4)` are of `type`.
+struct RawQuad {
+    const char *type, *zero, *load, *unpack;
+    std::string declare(const std::string& name) const;  ///< a variable, zero at first
+    std::string value(const std::string& name) const;    ///< of it, as F4
+};
+RawQuad raw_quad(DType dtype);
+/// Whether quads along dim `along` can be read so.
+bool has_raw_quads(const plan::Operand& o, int along);
 /// The same for eight float16.
 bool has_octets(const plan::Operand& o, int along);
 /// The body of store_c4, without a residual; see epilogue().

@@ -57,6 +57,18 @@ float m_sign(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f; }
 // --- half types are 16 bits in memory and floats in registers; float16's functions are below ---
 
 float bf16_to_f32(uint h) { return AS_FLOAT(h << 16); }
+F4 quad_f16(I64 x) {
+    uint a = uint(x);
+    uint b = uint(x >> 32);
+    return MAKE_F4(f16_to_f32(a & 0xffffu), f16_to_f32(a >> 16), f16_to_f32(b & 0xffffu),
+                   f16_to_f32(b >> 16));
+}
+F4 quad_bf16(I64 x) {
+    uint a = uint(x);
+    uint b = uint(x >> 32);
+    return MAKE_F4(AS_FLOAT(a << 16), AS_FLOAT(a & 0xffff0000u), AS_FLOAT(b << 16),
+                   AS_FLOAT(b & 0xffff0000u));
+}
 uint f32_to_bf16(float x) {
     uint bits = AS_UINT(x);
     if ((bits & 0x7fffffffu) > 0x7f800000u) return (bits >> 16) | 0x40u;
