@@ -102,13 +102,14 @@ void store_map(Gemm& gemm, const plan::HeavyLaunch& l, const std::string& pixel,
     const bool linear = has_linear_pixels(l.output) && l.epilogue.residual < 0;
     const std::string to = linear ? pixel_index(l.output, "m", at[1]) : strided_index(l.output, at);
     gemm.functions +=
-        "void store_c(PTR c, PTR bias, PTR residual, int b, int m, int n, float x) {\n" +
-        (linear ? "" : pixel) + epilogue(l, at[1], residual_index(l, at), to) + "}\n";
+        bias_function(l, at[1]) +
+        "void store_c(PTR c, float bias, PTR residual, int b, int m, int n, float x) {\n" +
+        (linear ? "" : pixel) + epilogue(l, "bias", residual_index(l, at), to) + "}\n";
     gemm.c_quads = linear && quads_in_groups(l.output, channels);
     if (gemm.c_quads)
         gemm.functions +=
-            "void store_c4(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x) {\n" +
-            epilogue4(l, at[1], to) + "}\n";
+            "void store_c4(PTR c, F4 bias, PTR residual, int b, int m, int n, F4 x) {\n" +
+            epilogue4(l, to) + "}\n";
     if (!gemm.halves || !has_linear_pixels(l.output) || !octets_in_groups(l.output, channels))
         return;
     // The residual's octets are read where they are, if they lie like the result's.
@@ -117,8 +118,9 @@ void store_map(Gemm& gemm, const plan::HeavyLaunch& l, const std::string& pixel,
         return;
     gemm.c_octets = true;
     gemm.functions +=
-        "void store_c8(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x, F4 y) {\n" +
-        (linear ? "" : pixel) + epilogue8(l, at[1], residual_index(l, at), to) + "}\n";
+        "void store_c8(PTR c, F4 bias_x, F4 bias_y, PTR residual, int b, int m, int n, F4 x, F4 y) "
+        "{\n" +
+        (linear ? "" : pixel) + epilogue8(l, residual_index(l, at), to) + "}\n";
 }
 
 namespace {
@@ -267,7 +269,8 @@ void write_depthwise(Work& w, Step& s, const plan::HeavyLaunch& l, const ConvGeo
     }
     k.body += "}\n}\n";
     const std::vector<std::string> at{"img", "ch", "row", "col"};
-    k.body += epilogue(l, "ch", residual_index(l, at), strided_index(l.output, at)) + "}\n";
+    k.body += epilogue(l, bias_value(l, "ch"), residual_index(l, at), strided_index(l.output, at)) +
+              "}\n";
     Gemm places;
     set_epilogue_args(places, l);
     Dispatch d;
@@ -411,8 +414,10 @@ void write_conv2d_grad_weight(Work& w, Step& s, const plan::HeavyLaunch& l, cons
                   : pixel + window + load_window(g, x, width)) +
             "}\n";
     gemm.functions +=
-        "void store_c(PTR to, PTR bias, PTR residual, int b, int m, int n, float x) {\n" + window +
-        store(dw.dtype, "to", strided_index(dw, {channel, "c", "kh", "kw"}), "x") + ";\n}\n";
+        std::string(kNoBias) +
+        "void store_c(PTR to, float bias, PTR residual, int b, int m, int n, float x) {\n" +
+        window + store(dw.dtype, "to", strided_index(dw, {channel, "c", "kh", "kw"}), "x") +
+        ";\n}\n";
     gemm.a = operand_arg(dy);
     gemm.b = operand_arg(x);
     gemm.c = operand_arg(dw);

@@ -84,8 +84,9 @@ bool write_conv_direct(Work& w, Step& s, const plan::HeavyLaunch& l, const ConvG
     k.body += "}\n}\n}\nPTR pc = ADDRESS(3);\nPTR bias = ADDRESS(4);\nPTR residual = ADDRESS(5);\n";
     for (int c = 0; c < 8; ++c)
         k.body += fmt::format(
-            "{}store_c(pc, bias, residual, 0, m, block * 8 + {}, x{});\n",
-            outputs % 8 != 0 ? fmt::format("if (block * 8 + {} < {}) ", c, outputs) : "", c, c);
+            "{0}store_c(pc, bias_at(bias, 0, block * 8 + {1}), residual, 0, m, block * 8 + {1}, "
+            "x{1});\n",
+            outputs % 8 != 0 ? fmt::format("if (block * 8 + {} < {}) ", c, outputs) : "", c);
     k.body += "}\n";
     Dispatch d;
     d.groups = (pixels * blocks + kThreads - 1) / kThreads;

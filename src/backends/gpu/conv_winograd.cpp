@@ -158,7 +158,8 @@ class Winograd {
         const std::string store = fmt::format(
             "void store_at(PTR c, PTR bias, PTR residual, int img, int ch, int h, int w, float x) "
             "{{\nif (h >= {} || w >= {}) return;\n{}}}\n",
-            y.shape[2], y.shape[3], epilogue(l, "ch", residual_index(l, at), strided_index(y, at)));
+            y.shape[2], y.shape[3],
+            epilogue(l, bias_value(l, "ch"), residual_index(l, at), strided_index(y, at)));
         Gemm args;
         set_epilogue_args(args, l);
         if (l.epilogue.residual >= 0)
@@ -212,9 +213,9 @@ class Winograd {
                            b_along_k ? index("n", n, "k", k) : index("k", k, "n", n), width) +
                 "}\n";
         gemm.functions += fmt::format(
-            "void store_c(PTR c, PTR bias, PTR residual, int b, int m, int n, float x) {{\n"
+            "{}void store_c(PTR c, float bias, PTR residual, int b, int m, int n, float x) {{\n"
             "int at = {};\nST_F32(c, at, {});\n}}\n",
-            index("m", m, "n", n), add ? "x + LD_F32(c, at)" : "x");
+            kNoBias, index("m", m, "n", n), add ? "x + LD_F32(c, at)" : "x");
         gemm.a = scratch_arg(a), gemm.b = scratch_arg(b), gemm.c = scratch_arg(c);
         gemm.scratch_from = end_;
         write_gemm(w_, s_, gemm, f_);

@@ -228,7 +228,17 @@ class GemmWriter {
                                  kPart[static_cast<std::size_t>(j % 4)]);
         o += "}\nside = 1 - side;\nif (k0 < k_end) {\n" + put(true) + put(false) +
              "}\nBARRIER();\n}\n";
-        if (splits_ == 1) o += "PTR bias = ADDRESS(4);\nPTR residual = ADDRESS(5);\n";
+        if (splits_ == 1) {
+            // Once, before any store: the device cannot know that stores leave the bias alone.
+            o += "PTR bias = ADDRESS(4);\nPTR residual = ADDRESS(5);\n";
+            for (int j = 0; j < columns; ++j) {
+                const std::string n =
+                    fmt::format("n_first + {} + 4 * tx + {}", j / 4 * t_.columns * 4, j % 4);
+                o += fmt::format("float bias{} = 0.0f;\n", j);
+                if (g_.n % t_.bn() != 0) o += fmt::format("if ({} < {}) ", n, g_.n);
+                o += fmt::format("bias{} = bias_at(bias, b, {});\n", j, n);
+            }
+        }
         for (int i = 0; i < rows; ++i) {
             o += fmt::format("{{\nint m = m_first + {} + 4 * ty + {};\n", i / 4 * t_.rows * 4,
                              i % 4);
@@ -238,8 +248,10 @@ class GemmWriter {
                     o += fmt::format("{{\nint n = n_first + {} + 4 * tx;\n", j * t_.columns);
                     if (g_.n % t_.bn() != 0) o += fmt::format("if (n < {}) ", g_.n);
                     o += fmt::format(
-                        "store_c4(pc, bias, residual, b, m, n, MAKE_F4({}, {}, {}, {}));\n}}\n",
-                        sum(i, j), sum(i, j + 1), sum(i, j + 2), sum(i, j + 3));
+                        "store_c4(pc, MAKE_F4(bias{}, bias{}, bias{}, bias{}), residual, b, m, n, "
+                        "MAKE_F4({}, {}, {}, {}));\n}}\n",
+                        j, j + 1, j + 2, j + 3, sum(i, j), sum(i, j + 1), sum(i, j + 2),
+                        sum(i, j + 3));
                 }
                 o += g_.m % t_.bm() != 0 ? "}\n}\n" : "}\n";
                 continue;
@@ -252,7 +264,7 @@ class GemmWriter {
                     o += fmt::format("ST_F32(pc, ((part * {0} + b) * {1} + m) * {2} + n, {3});\n",
                                      g_.batches, g_.m, g_.n, sum(i, j));
                 else
-                    o += fmt::format("store_c(pc, bias, residual, b, m, n, {});\n", sum(i, j));
+                    o += fmt::format("store_c(pc, bias{}, residual, b, m, n, {});\n", j, sum(i, j));
                 o += "}\n";
             }
             o += g_.m % t_.bm() != 0 ? "}\n}\n" : "}\n";
@@ -301,7 +313,7 @@ class GemmWriter {
         k.body += fmt::format(
             "if (first == 0 && i < {0}) {{\n"
             "int n = i % {1};\nint m = i / {1} % {2};\nint b = i / {3};\n"
-            "store_c(ADDRESS(2), ADDRESS(3), ADDRESS(4), b, m, n, x);\n}}\n",
+            "store_c(ADDRESS(2), bias_at(ADDRESS(3), b, n), ADDRESS(4), b, m, n, x);\n}}\n",
             all, g_.n, g_.m, g_.m * g_.n);
         Dispatch d;
         d.groups = ceil_div(all, elements);
@@ -421,19 +433,12 @@ bool side_by_side(const plan::Operand& o, int along, std::int64_t count) {
     return true;
 }
 
-// Statements that add bias (of `channel`) and residual (at an index) to x, then activate it.
-std::string finish(const plan::HeavyLaunch& l, const std::string& x, const std::string& channel,
+// Statements that add bias and residual (at an index) to x, then activate it.
+std::string finish(const plan::HeavyLaunch& l, const std::string& x, const std::string& bias,
                    const std::string& residual_index) {
     std::string out;
     const plan::Epilogue& e = l.epilogue;
-    if (e.bias >= 0) {
-        const plan::Operand& o = l.operands[static_cast<std::size_t>(e.bias)];
-        std::int64_t step = 0;
-        for (int d = 0; d < o.shape.rank(); ++d)
-            if (o.shape[d] != 1) step = o.strides[static_cast<std::size_t>(d)];
-        out += fmt::format("{0} = {0} + {1};\n", x,
-                           load(o.dtype, "bias", fmt::format("({}) * {}", channel, step)));
-    }
+    if (e.bias >= 0) out += fmt::format("{0} = {0} + {1};\n", x, bias);
     if (e.residual >= 0) {
         const plan::Operand& o = l.operands[static_cast<std::size_t>(e.residual)];
         out += fmt::format("{0} = {0} + {1};\n", x, load(o.dtype, "residual", residual_index));
@@ -476,22 +481,40 @@ bool has_octets(const plan::Operand& o, int along) {
     return o.dtype == DType::Float16 && side_by_side(o, along, 8);
 }
 
-std::string epilogue4(const plan::HeavyLaunch& l, const std::string& channel,
-                      const std::string& index) {
+const char* const kNoBias = "float bias_at(PTR bias, int b, int n) { return 0.0f; }\n";
+
+std::string bias_value(const plan::HeavyLaunch& l, const std::string& channel) {
+    if (l.epilogue.bias < 0) return "0.0f";
+    const plan::Operand& o = l.operands[static_cast<std::size_t>(l.epilogue.bias)];
+    std::int64_t step = 0;
+    for (int d = 0; d < o.shape.rank(); ++d)
+        if (o.shape[d] != 1) step = o.strides[static_cast<std::size_t>(d)];
+    return load(o.dtype, "bias", fmt::format("({}) * {}", channel, step));
+}
+std::string bias_function(const plan::HeavyLaunch& l, const std::string& channel) {
+    if (l.epilogue.bias < 0) return kNoBias;
+    return fmt::format("float bias_at(PTR bias, int b, int n) {{ return {}; }}\n",
+                       bias_value(l, channel));
+}
+
+std::string epilogue4(const plan::HeavyLaunch& l, const std::string& index) {
     std::string out = "float x0 = x.x;\nfloat x1 = x.y;\nfloat x2 = x.z;\nfloat x3 = x.w;\n";
     for (int c = 0; c < 4; ++c)
-        out += finish(l, fmt::format("x{}", c), fmt::format("{} + {}", channel, c), "");
+        out += finish(l, fmt::format("x{}", c),
+                      fmt::format("bias.{}", kPart[static_cast<std::size_t>(c)]), "");
     return out + fmt::format("ST_F4(c, ({}) / 4, MAKE_F4(x0, x1, x2, x3));\n", index);
 }
 
-std::string epilogue8(const plan::HeavyLaunch& l, const std::string& channel,
-                      const std::string& residual_index, const std::string& index) {
+std::string epilogue8(const plan::HeavyLaunch& l, const std::string& residual_index,
+                      const std::string& index) {
     std::string out;
+    const auto part = [](int c) {
+        return fmt::format("{}.{}", c < 4 ? 'x' : 'y', kPart[static_cast<std::size_t>(c % 4)]);
+    };
     for (int c = 0; c < 8; ++c)
-        out += fmt::format("float x{} = {}.{};\n", c, c < 4 ? 'x' : 'y',
-                           kPart[static_cast<std::size_t>(c % 4)]);
+        out += fmt::format("float x{} = {};\n", c, part(c));
     for (int c = 0; c < 8; ++c)
-        out += finish(l, fmt::format("x{}", c), fmt::format("{} + {}", channel, c),
+        out += finish(l, fmt::format("x{}", c), "bias_" + part(c),
                       fmt::format("{} + {}", residual_index, c));
     return out + fmt::format(
                      "ST_U4(c, ({}) / 8, MAKE_U4(pack_f16(x0, x1), pack_f16(x2, x3), "
@@ -499,9 +522,9 @@ std::string epilogue8(const plan::HeavyLaunch& l, const std::string& channel,
                      index);
 }
 
-std::string epilogue(const plan::HeavyLaunch& l, const std::string& channel,
+std::string epilogue(const plan::HeavyLaunch& l, const std::string& bias,
                      const std::string& residual_index, const std::string& index) {
-    return finish(l, "x", channel, residual_index) + store(l.output.dtype, "c", index, "x") + ";\n";
+    return finish(l, "x", bias, residual_index) + store(l.output.dtype, "c", index, "x") + ";\n";
 }
 
 }  // namespace pippin::gpu

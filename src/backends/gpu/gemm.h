@@ -16,21 +16,22 @@ struct Gemm {
     /// Functions in the subset, all with these names and parameters; loads give 0 where not ok:
     ///   float load_a(PTR p, int b, int m, int k, bool ok)
     ///   float load_b(PTR p, int b, int k, int n, bool ok)
-    ///   void store_c(PTR c, PTR bias, PTR residual, int b, int m, int n, float x)
+    ///   float bias_at(PTR bias, int b, int n), read once for all rows of a thread
+    ///   void store_c(PTR c, float bias, PTR residual, int b, int m, int n, float x)
     std::string functions;
     /// Four at once, where they lie side by side at an address divisible by 16: along k if
     /// a_along_k (b_along_k), else along m (n).
     ///   F4 load_a4(PTR p, int b, int m, int k, bool ok)
     ///   F4 load_b4(PTR p, int b, int k, int n, bool ok)
     bool a_quads = false, b_quads = false;
-    /// void store_c4(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x): four along n
+    /// void store_c4(PTR c, F4 bias, PTR residual, int b, int m, int n, F4 x): four along n
     bool c_quads = false;
     /// Both operands are float16, so that matrix units can take them (Features::matrices). Their
     /// bits, eight at once where they lie side by side at an address divisible by 16, else one:
     ///   U4 load_a8(PTR p, int b, int m, int k, bool ok), or uint load_a1(...)
     ///   U4 load_b8(PTR p, int b, int k, int n, bool ok), or uint load_b1(...)
     bool halves = false, a_octets = false, b_octets = false;
-    /// void store_c8(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x, F4 y): along n
+    /// void store_c8(PTR c, F4 bias_x, F4 bias_y, PTR residual, int b, int m, int n, F4 x, F4 y)
     bool c_octets = false;
     /// Whether neighbours in k are neighbours in memory (else those in m or n are).
     bool a_along_k = true, b_along_k = false;
@@ -78,15 +79,19 @@ RawQuad raw_quad(DType dtype);
 bool has_raw_quads(const plan::Operand& o, int along);
 /// The same for eight float16.
 bool has_octets(const plan::Operand& o, int along);
+/// The launch's bias of `channel`, of the PTR bias; "0.0f" where it has none.
+std::string bias_value(const plan::HeavyLaunch& l, const std::string& channel);
+/// bias_at, whole. Channels are numbers of b and n.
+std::string bias_function(const plan::HeavyLaunch& l, const std::string& channel);
+extern const char* const kNoBias;  ///< bias_at of what has none
 /// The body of store_c4, without a residual; see epilogue().
-std::string epilogue4(const plan::HeavyLaunch& l, const std::string& channel,
-                      const std::string& index);
+std::string epilogue4(const plan::HeavyLaunch& l, const std::string& index);
 /// The body of store_c8 for float16; the residual (if any) lies side by side at `index` too.
-std::string epilogue8(const plan::HeavyLaunch& l, const std::string& channel,
-                      const std::string& residual_index, const std::string& index);
-/// The body of store_c behind the sum: bias (index `channel`), residual (index), activation, and
-/// the store at `index`.
-std::string epilogue(const plan::HeavyLaunch& l, const std::string& channel,
+std::string epilogue8(const plan::HeavyLaunch& l, const std::string& residual_index,
+                      const std::string& index);
+/// The body of store_c behind the sum: bias (a value), residual (index), activation, and the store
+/// at `index`.
+std::string epilogue(const plan::HeavyLaunch& l, const std::string& bias,
                      const std::string& residual_index, const std::string& index);
 
 }  // namespace pippin::gpu

@@ -156,8 +156,8 @@ class Writer {
                 return fmt::format("ST_F4(pc, ({0}) / 4, x);\nST_F4(pc, ({0}) / 4 + 1, y);\n", to);
             return each(fmt::format("ST_F32(pc, {} + {{0}}, {{1}});\n", to));
         }
-        if (g_.c_octets) return "store_c8(pc, bias, residual, b, m, n, x, y);\n";
-        return each("store_c(pc, bias, residual, b, m, n + {0}, {1});\n");
+        if (g_.c_octets) return "store_c8(pc, bias_x, bias_y, residual, b, m, n, x, y);\n";
+        return each("store_c(pc, bias_{1}, residual, b, m, n + {0}, {1});\n");
     }
     std::string each(const std::string& statement) const {
         std::string out;
@@ -170,8 +170,19 @@ class Writer {
     }
     KernelSource finish(KernelSource k) const {
         std::string& o = k.body;
-        if (splits_ == 1) o += "PTR bias = ADDRESS(4);\nPTR residual = ADDRESS(5);\n";
-        const int octets = t_.wn / 8;
+        const int octets = t_.wn / 8;  // a divisor of 32: a thread's octet is the same in all rows
+        if (splits_ == 1) {
+            o += fmt::format(
+                "PTR bias = ADDRESS(4);\nPTR residual = ADDRESS(5);\n"
+                "int n_bias = n_first + wn + int(WARP_LANE) % {} * 8;\n"
+                "F4 bias_x = MAKE_F4(0.0f, 0.0f, 0.0f, 0.0f);\nF4 bias_y = bias_x;\n",
+                octets);
+            for (int c = 0; c < 8; ++c) {
+                if (g_.n % t_.bn() != 0) o += fmt::format("if (n_bias + {} < {}) ", c, g_.n);
+                o += fmt::format("SET_PART(bias_{}, {}, bias_at(bias, b, n_bias + {}));\n",
+                                 c < 4 ? 'x' : 'y', c % 4, c);
+            }
+        }
         std::string test;
         if (g_.m % t_.bm() != 0) test = fmt::format("m < {}", g_.m);
         if (g_.n % t_.bn() != 0) test += fmt::format("{}n < {}", test.empty() ? "" : " && ", g_.n);

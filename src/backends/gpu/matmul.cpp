@@ -57,8 +57,8 @@ void write_matmul(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& 
             ? strided_index(l.operands[static_cast<std::size_t>(l.epilogue.residual)], yc)
             : "";
     g.functions = fmt::format(
-        "void store_c(PTR c, PTR bias, PTR residual, int b, int m, int n, float x) {{\n{}}}\n",
-        epilogue(l, "n", residual, strided_index(y, yc)));
+        "{}void store_c(PTR c, float bias, PTR residual, int b, int m, int n, float x) {{\n{}}}\n",
+        bias_function(l, "n"), epilogue(l, "bias", residual, strided_index(y, yc)));
     g.a_along_k = stride(a, ta ? 2 : 1) == 1 || g.k == 1;
     g.b_along_k = stride(b, tb ? 1 : 2) == 1 && g.k != 1;
     const int ra = ta ? 2 : 1, rb = tb ? 1 : 2;  // where k is, from the end
@@ -79,12 +79,14 @@ void write_matmul(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& 
         g.functions += load_b_head(width) + load_if_ok(b.dtype, ib, width) + "}\n";
     if (g.halves && g.c_octets)
         g.functions +=
-            "void store_c8(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x, F4 y) {\n" +
-            epilogue8(l, "n", residual, strided_index(y, yc)) + "}\n";
+            "void store_c8(PTR c, F4 bias_x, F4 bias_y, PTR residual, int b, int m, int n, F4 x, "
+            "F4 "
+            "y) {\n" +
+            epilogue8(l, residual, strided_index(y, yc)) + "}\n";
     if (g.c_quads)
         g.functions +=
-            "void store_c4(PTR c, PTR bias, PTR residual, int b, int m, int n, F4 x) {\n" +
-            epilogue4(l, "n", strided_index(y, yc)) + "}\n";
+            "void store_c4(PTR c, F4 bias, PTR residual, int b, int m, int n, F4 x) {\n" +
+            epilogue4(l, strided_index(y, yc)) + "}\n";
     g.a = operand_arg(a), g.b = operand_arg(b), g.c = operand_arg(y);
     if (l.epilogue.bias >= 0)
         g.bias = operand_arg(l.operands[static_cast<std::size_t>(l.epilogue.bias)]);
