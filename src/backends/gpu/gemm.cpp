@@ -47,7 +47,10 @@ Tile choose(const Gemm& g, const Features& f) {
         const std::int64_t splits = std::clamp<std::int64_t>(g.k / 512, 1, 64);
         return wasted(t) < 1.4 && tiles_of(g, t) * splits >= enough;
     };
-    if (f.large_tiles && fits(kLarge)) return kLarge;
+    // Large ones only with a split sum: where it is short, smaller ones without are better.
+    const bool splits =
+        g.k <= 2048 && tiles_of(g, kLarge) < enough && tiles_of(g, kMedium) >= enough;
+    if (f.large_tiles && fits(kLarge) && !splits) return kLarge;
     if (!f.small_tiles && fits(kMedium)) return kMedium;
     if (f.small_tiles) return kSoftware;
     return *std::ranges::min_element(kSmall, {}, wasted);
@@ -60,6 +63,7 @@ std::int64_t choose_splits(const Gemm& g, const Features& f, std::int64_t tiles,
                            bool matrix) {
     if (tiles >= f.parallel_groups || g.k < 256) return 1;
     const int area = bm * bn;
+    if (!matrix && area == 64 * 64 && tiles * 2 >= f.parallel_groups && g.k <= 2048) return 1;
     const std::int64_t wanted = f.parallel_groups * (matrix ? 1 : area >= 64 * 64 ? 2 : 4);
     const std::int64_t shortest = matrix             ? 256
                                   : area >= 128 * 64 ? 512
