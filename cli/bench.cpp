@@ -129,7 +129,6 @@ int run(const Args& a) {
         return 0;
     }
     const bool compared = !a.compare.empty();
-    if (!a.plot_file.empty()) check_chart_name(a.plot_file);
     std::ofstream lines;
     if (!a.json_file.empty()) {
         lines.open(a.json_file);
@@ -196,7 +195,8 @@ std::function<int()> setup(CLI::App& app) {
            "models to run, each NAME or NAME:BATCH for a batch size of its own (default: all; see "
            "pippin models)")
         ->type_name("MODEL")
-        ->delimiter(',');
+        ->delimiter(',')
+        ->check(model_name());
     app.add_option("--modes", a->modes, "train, eval")
         ->delimiter(',')
         ->check(one_of({"train", "eval"}));
@@ -218,7 +218,8 @@ std::function<int()> setup(CLI::App& app) {
                    "'<!-- pippin bench keeps what follows -->' in it stays)")
         ->type_name("FILE");
     app.add_option("--plot", a->plot_file, "draw a bar chart into this .svg or .png file")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->check(checked(chart_name_fault));
     app.add_option("--compare", a->compare, "torch: the better of PyTorch's layouts, alternating")
         ->check(one_of({"torch"}));
     app.add_option("--python", a->python, "the Python that has PyTorch")->type_name("PROGRAM");

@@ -125,20 +125,22 @@ bool can_write_png() { return true; }
 bool can_write_png() { return false; }
 #endif
 
-void check_chart_name(const fs::path& file) {
-    const std::string ending = file.extension().string();
+std::string chart_name_fault(const std::string& file) {
+    const std::string ending = fs::path(file).extension().string();
     if (ending != ".svg" && ending != ".png")
-        throw ValueError(fmt::format("{}: charts are written as .svg or .png", file.string()));
+        return fmt::format("charts are written as .svg or .png, got {}", file);
     if (ending == ".png" && !can_write_png())
-        throw ValueError(fmt::format(
-            "{}: this build of pippin has no cairo and writes no PNG; say .svg, or install cairo "
-            "(libcairo2-dev) and build again",
-            file.string()));
+        return fmt::format(
+            "this build of pippin has no cairo and writes no PNG, got {}; say .svg, or install "
+            "cairo (libcairo2-dev) and build again",
+            file);
+    return "";
 }
 
 void write_chart(const fs::path& file, train::Extent extent, const std::string& title,
                  const std::function<void(train::Canvas&)>& draw) {
-    check_chart_name(file);
+    if (const std::string fault = chart_name_fault(file.string()); !fault.empty())
+        throw ValueError(fault);
 #ifdef PIPPIN_HAS_CAIRO
     if (file.extension() == ".png") {
         PngCanvas canvas(extent);

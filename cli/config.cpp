@@ -91,9 +91,10 @@ std::function<int()> setup(CLI::App& app) {
         if (defaults->parsed()) {
             std::error_code error;
             if (fs::exists(path(), error)) {
-                fmt::print("There is a configuration already, in {}; it was left as it is.\n",
-                           path().string());
-                return 1;
+                throw FileError(fmt::format(
+                    "there is a configuration already, in {}; it was left as it is (`pippin "
+                    "config update` brings it to the current form)",
+                    path().string()));
             }
             Config c;
             c.use_cpu = false;  // the best device found
@@ -101,7 +102,13 @@ std::function<int()> setup(CLI::App& app) {
             c.num_processes = 1;
             write_config(path(), c);
         } else if (update->parsed()) {
-            write_config(path(), read_config(path()));
+            Config c = read_config(path());
+            // What older files leave out, as it was meant.
+            if (!c.use_cpu) c.use_cpu = false;
+            if (!c.debug) c.debug = false;
+            if (!c.mixed_precision) c.mixed_precision = "no";
+            if (!c.num_processes) c.num_processes = 1;
+            write_config(path(), c);
         } else {
             std::error_code error;
             Config before;

@@ -41,7 +41,9 @@ std::optional<int> parse_count(const std::string& text) {
 struct Key {
     const char* name;
     std::function<std::string(Config&, const std::string&)> read;
+    bool nested = false;  ///< takes a list or a mapping, too; `read` gets kNested for one
 };
+constexpr const char* kNested = "a list of settings";
 
 std::function<std::string(Config&, const std::string&)> flag_of(
     std::optional<bool> Config::*field) {
@@ -70,6 +72,12 @@ std::function<std::string(Config&, const std::string&)> only(std::vector<std::st
     };
 }
 std::string ignored(Config&, const std::string&) { return ""; }
+// Settings of ways to train that Pippin does not have: Accelerate writes them empty.
+std::function<std::string(Config&, const std::string&)> must_be_empty(const char* what) {
+    return [what](Config&, const std::string& v) -> std::string {
+        return v.empty() ? "" : fmt::format("Pippin has no {}: leave this out", what);
+    };
+}
 
 const std::vector<Key>& keys() {
     static const std::vector<Key> all{
@@ -93,7 +101,7 @@ const std::vector<Key>& keys() {
         {"compute_environment",
          only({"local_machine"}, "expected LOCAL_MACHINE: Pippin runs on one machine")},
         {"distributed_type",
-         only({"no", "false", "multi_cpu", "multi_gpu"},
+         only({"no", "false", "multi_cpu", "multi_gpu", "mps"},
               "expected NO, MULTI_CPU or MULTI_GPU: Pippin runs on one machine")},
         {"num_machines", only({"1"}, "expected 1: Pippin runs on one machine")},
         {"machine_rank", only({"0"}, "expected 0: Pippin runs on one machine")},
@@ -104,9 +112,32 @@ const std::vector<Key>& keys() {
         {"main_process_port", ignored},
         {"rdzv_backend", ignored},
         {"same_network", ignored},
-        {"tpu_env", ignored},
+        {"tpu_env", ignored, true},
         {"tpu_use_cluster", ignored},
         {"tpu_use_sudo", ignored},
+        {"tpu_name", ignored},
+        {"tpu_zone", ignored},
+        {"tpu_vm", ignored, true},
+        {"commands", ignored, true},
+        {"command_file", ignored},
+        // Every step is compiled here anyway.
+        {"dynamo_backend", ignored},
+        {"dynamo_config", ignored, true},
+        {"mpirun_config", ignored, true},
+        {"ipex_config", ignored, true},
+        {"deepspeed_config", must_be_empty("DeepSpeed"), true},
+        {"fsdp_config", must_be_empty("sharded parameters"), true},
+        {"megatron_lm_config", must_be_empty("Megatron-LM"), true},
+        {"parallelism_config", must_be_empty("parallelism but of data"), true},
+        {"fp8_config", must_be_empty("fp8"), true},
+        // Before there was mixed_precision; which wins, wherever it stands.
+        {"fp16",
+         [](Config& c, const std::string& v) -> std::string {
+             const auto b = parse_bool(v);
+             if (!b) return "expected yes or no";
+             if (*b && !c.mixed_precision) c.mixed_precision = "fp16";
+             return "";
+         }},
     };
     return all;
 }
@@ -190,11 +221,14 @@ Config parse_config(const std::string& text, const fs::path& path) {
             continue;
         }
         if (entry.second.IsNull()) continue;
-        if (!entry.second.IsScalar() && !(entry.second.IsSequence() && entry.second.size() == 0)) {
+        const bool nested = !entry.second.IsScalar() && entry.second.size() > 0;
+        if (nested && !key->nested) {
             faults.push_back(fmt::format("{}: expected one value", name));
             continue;
         }
-        const std::string value = entry.second.IsScalar() ? entry.second.Scalar() : "";
+        const std::string value = nested                    ? kNested
+                                  : entry.second.IsScalar() ? entry.second.Scalar()
+                                                            : "";
         if (const std::string fault = key->read(config, value); !fault.empty())
             faults.push_back(fmt::format("{}: {}, got {}", name, fault, value));
     }

@@ -24,6 +24,7 @@ struct Args {
     std::string subject;
     std::vector<std::string> dtypes{"float32", "float16", "bfloat16"};
     std::int64_t batch = 1, length = 128;
+    bool batch_given = false, length_given = false;
 };
 
 struct Size {
@@ -43,7 +44,12 @@ std::string human(double bytes) {
 DType dtype_named(const std::string& name) {
     for (const DType t : {float32, float16, bfloat16, float64})
         if (name == name_of(t)) return t;
-    throw ValueError("estimate-memory: there is no dtype " + name);
+    throw ValueError("there is no dtype " + name);
+}
+
+// A flag that changes nothing is a mistake.
+void refuse(bool given, const char* name, const std::string& subject, const char* what) {
+    if (given) throw UsageError(fmt::format("{}: {} {}; leave it out", name, subject, what));
 }
 
 // The parameters of one layer have one name before the last dot.
@@ -140,6 +146,9 @@ void report(const std::string& name, const Size& size, const Args& args,
 }
 
 int of_file(const Args& args) {
+    const char* what = "holds weights alone, whatever they are trained on";
+    refuse(args.batch_given, "--batch", args.subject, what);
+    refuse(args.length_given, "--length", args.subject, what);
     const io::SafeTensors file = io::load_safetensors(args.subject);
     Size s;
     for (const io::TensorInfo& t : file.entries()) {
@@ -153,17 +162,28 @@ int of_file(const Args& args) {
     return 0;
 }
 
+std::int64_t text_length(const Args& args, std::int64_t most) {
+    if (args.length_given && args.length > most)
+        throw UsageError(fmt::format("--length {}: {} takes texts of {} tokens and less",
+                                     args.length, args.subject, most));
+    return std::min(args.length, most);
+}
+
+std::string with_length(const std::string& name, std::int64_t length) {
+    return fmt::format("{}, texts of {} tokens", name, length);
+}
+
 int of_bert(const Args& args) {
     const models::BertConfig config = models::read_bert_config(args.subject);
     const auto make = [&] {
         return std::make_shared<models::BertForSequenceClassification>(config);
     };
     const Size size = size_of_state(make()->named_parameters());
-    report(args.subject, size, args, [&](DType t) {
+    const std::int64_t length = text_length(args, config.max_positions);
+    report(with_length(args.subject, length), size, args, [&](DType t) {
         const auto model = make();  // a new one each time: what is pending is in the plan
         make_hollow(*model);
-        const Tensor ids =
-            hollow(zeros({args.batch, std::min(args.length, config.max_positions)}, int64));
+        const Tensor ids = hollow(zeros({args.batch, length}, int64));
         return plan_step(
             *model, ids, [&](const Tensor& x) { return model->forward(x); }, t);
     });
@@ -171,17 +191,26 @@ int of_bert(const Args& args) {
 }
 
 int of_model(const Args& args) {
-    const models::Info& info = models::info(args.subject);
+    models::Info info = models::info(args.subject);
+    if (info.vocabulary)
+        info.input = Shape{text_length(args, models::BertConfig{}.max_positions)};
+    else
+        refuse(args.length_given, "--length", info.name, "takes images, not texts");
     const auto make = [&] { return models::create(info.name, info.num_classes); };
     const Size size = size_of_state(make()->named_parameters());
-    report(info.name, size, args, [&](DType t) {
-        const auto model = make();  // a new one each time: what is pending is in the plan
-        make_hollow(*model);
-        const Tensor x = hollow(models::example_input(info, args.batch));
-        return plan_step(
-            *model, x, [&](const Tensor& in) { return model->forward(in); }, t);
-    });
+    report(info.vocabulary ? with_length(info.name, info.input[0]) : info.name, size, args,
+           [&](DType t) {
+               const auto model = make();  // a new one each time: what is pending is in the plan
+               make_hollow(*model);
+               const Tensor x = hollow(models::example_input(info, args.batch));
+               return plan_step(
+                   *model, x, [&](const Tensor& in) { return model->forward(in); }, t);
+           });
     return 0;
+}
+
+bool is_file_name(const fs::path& path) {
+    return path.extension() == ".safetensors" || path.extension() == ".json";
 }
 
 std::function<int()> setup(CLI::App& app) {
@@ -189,17 +218,26 @@ std::function<int()> setup(CLI::App& app) {
     app.add_option("model", args->subject,
                    "a name of `pippin models`, a BERT's config.json, or a .safetensors file")
         ->type_name("MODEL")
-        ->required();
+        ->required()
+        ->check(checked([](const std::string& text) -> std::string {
+            if (is_file_name(text)) return "";
+            return model_name(", a BERT's config.json or a .safetensors file")(text);
+        }));
     app.add_option("--dtypes", args->dtypes, "float32, float16, bfloat16, float64")
         ->delimiter(',')
         ->check(one_of({"float32", "float16", "bfloat16", "float64"}));
-    app.add_option("--batch", args->batch, "samples in a batch")->check(CLI::Range(1, 1 << 20));
-    app.add_option("--length", args->length, "tokens of a text")->check(CLI::Range(1, 1 << 20));
+    const CLI::Option* batch =
+        app.add_option("--batch", args->batch, "samples in a batch")->check(CLI::Range(1, 1 << 20));
+    const CLI::Option* length =
+        app.add_option("--length", args->length, "tokens of a text (default: 128)")
+            ->check(CLI::Range(1, 1 << 20));
     app.footer(
         "Examples:\n  pippin estimate-memory resnet50 --batch 32\n  pippin estimate-memory "
         "minilm/config.json --batch 16 --length 64\n  pippin estimate-memory model.safetensors "
         "--dtypes float32");
-    return [args]() -> int {
+    return [=]() -> int {
+        args->batch_given = batch->count() > 0;
+        args->length_given = length->count() > 0;
         const fs::path path = args->subject;
         if (path.extension() == ".safetensors") return of_file(*args);
         if (path.extension() == ".json") return of_bert(*args);

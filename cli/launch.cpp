@@ -6,9 +6,11 @@
 #include <cstdlib>
 #include <memory>
 #include <sstream>
+#include <thread>
 
 #include "commands.h"
 #include "config_file.h"
+#include "pippin/command_line.h"
 #include "pippin/device.h"
 #include "pippin/error.h"
 #include "processes.h"
@@ -75,11 +77,11 @@ fs::path find_program(const std::string& name) {
     std::error_code error;
     std::string message;
     if (fs::is_directory(given, error))
-        message = fmt::format("launch: {} is a folder, not a program", name);
+        message = fmt::format("{} is a folder, not a program", name);
     else if (fs::exists(given, error))
-        message = fmt::format("launch: {} is not executable", name);
+        message = fmt::format("{} is not executable", name);
     else
-        message = fmt::format("launch: there is no program \"{}\"", name);
+        message = fmt::format("there is no program \"{}\"", name);
     const std::vector<std::string> known = names_in(examples);
     message += suggestion(given.filename().string(), known);
     if (!known.empty()) message += fmt::format("; examples: {}", fmt::join(known, ", "));
@@ -97,6 +99,37 @@ struct Args {
 struct Setting {
     std::string name, value, source;
 };
+
+// Says what is wrong with a value, or "".
+using Check = std::function<std::string(const std::string&)>;
+
+// Far more than there are cores is a slip of the hand that would use up the machine.
+std::string check_count(const std::string& text) {
+    const int most = std::max(64, 4 * static_cast<int>(std::thread::hardware_concurrency()));
+    const bool digits =
+        !text.empty() && text.size() < 7 && text.find_first_not_of("0123456789") == text.npos;
+    if (digits && std::stoi(text) >= 1 && std::stoi(text) <= most) return "";
+    return fmt::format("expected a number from 1 to {}, got {}", most, text);
+}
+// OMP_NUM_THREADS may have a number for each level of nesting.
+std::string check_threads(const std::string& text) {
+    std::istringstream levels(text + ",");
+    for (std::string level; std::getline(levels, level, ',');)
+        if (std::string fault = check_count(level); !fault.empty()) return fault;
+    return "";
+}
+std::string check_precision(const std::string& text) {
+    const std::string fault = one_of({"no", "fp16", "bf16"})(text);
+    return fault.empty() ? "" : plain_fault(": " + fault).substr(2);
+}
+std::string check_device(const std::string& text) {
+    try {
+        (void)Device(text);
+        return "";
+    } catch (const ValueError&) {
+        return fmt::format("expected cpu, gpu or gpu:N, got {}", text);
+    }
+}
 
 std::string environment(const char* name) {
     const char* v = std::getenv(name);
@@ -117,20 +150,24 @@ class Settings {
         device();
         const std::string p = args.mixed_precision;
         add("mixed_precision", p, "PIPPIN_MIXED_PRECISION", file_.mixed_precision.value_or(""),
-            "no");
+            "no", check_precision);
         add("num_processes", args.processes ? std::to_string(args.processes) : "", nullptr,
-            file_.num_processes ? std::to_string(*file_.num_processes) : "", "1");
+            file_.num_processes ? std::to_string(*file_.num_processes) : "", "1", check_count);
+        // Several processes share the threads; one decides itself.
+        const int processes = std::stoi((*this)["num_processes"]);
+        const char* given = std::getenv("OMP_NUM_THREADS");
+        const bool shared = processes > 1 && !(given && *given);
         add("num_cpu_threads_per_process", args.threads ? std::to_string(args.threads) : "",
             "OMP_NUM_THREADS",
             file_.num_cpu_threads_per_process ? std::to_string(*file_.num_cpu_threads_per_process)
                                               : "",
-            "");
+            shared ? std::to_string(std::max(1, num_threads() / processes)) : "", check_threads);
     }
 
     const std::string& operator[](const std::string& name) const {
         for (const Setting& s : all_)
             if (s.name == name) return s.value;
-        throw Error("launch: no setting " + name);
+        throw Error("no setting " + name);
     }
     bool debug() const { return args_.debug || file_.debug.value_or(false); }
     const fs::path& path() const { return path_; }
@@ -143,31 +180,49 @@ class Settings {
                                s.value.empty() ? "(the program's)" : s.value, s.source);
         return out;
     }
-    bool assumes_all() const { return path_.empty(); }
+    // Without a config file: what nobody has said, in a line.
+    std::string assumptions() const {
+        std::string out;
+        if (!path_.empty()) return out;
+        for (const Setting& s : all_)
+            if (s.source == kAssumed && !s.value.empty() && s.name != "num_cpu_threads_per_process")
+                out += fmt::format("{}{} {}", out.empty() ? "" : ", ", s.name, s.value);
+        return out;
+    }
 
   private:
+    static constexpr const char* kAssumed = "what Pippin assumes";
+
     void add(const std::string& name, const std::string& flag_value, const char* variable,
-             const std::string& file_value, const std::string& assumed) {
+             const std::string& file_value, const std::string& assumed, const Check& check) {
+        Setting s{name, assumed, kAssumed};
         if (!flag_value.empty())
-            all_.push_back({name, flag_value, "the flag"});
+            s = {name, flag_value, "the flag"};
         else if (variable && !environment(variable).empty())
-            all_.push_back({name, environment(variable), std::string("the variable ") + variable});
+            s = {name, environment(variable), std::string("the variable ") + variable};
         else if (!file_value.empty())
-            all_.push_back({name, file_value, "the config file"});
-        else
-            all_.push_back({name, assumed, "what Pippin assumes"});
+            s = {name, file_value, "the config file"};
+        // The program would stumble over it later, or take something else.
+        if (const std::string fault = s.value.empty() ? "" : check(s.value); !fault.empty()) {
+            if (s.source == "the flag") throw UsageError(fmt::format("--{}: {}", name, fault));
+            if (s.source == "the config file")
+                throw ValueError(
+                    fmt::format("config file {}: {}: {}", path_.string(), name, fault));
+            throw ValueError(fmt::format("{}: {}", s.source, fault));
+        }
+        all_.push_back(std::move(s));
     }
     void device() {
         std::string flag_value, file_value;
         if (args_.cpu) flag_value = "cpu";
         if (args_.cpu && !args_.gpu_ids.empty())
-            throw UsageError("launch: --cpu and --gpu_ids exclude each other");
+            throw UsageError("--cpu and --gpu_ids exclude each other");
         if (!args_.gpu_ids.empty()) flag_value = of_ids(args_.gpu_ids);
         if (file_.use_cpu.value_or(false))
             file_value = "cpu";
         else if (file_.gpu_ids && *file_.gpu_ids != "all")  // all: the best device found
             file_value = of_ids(*file_.gpu_ids);
-        add("device", flag_value, "PIPPIN_DEVICE", file_value, "");
+        add("device", flag_value, "PIPPIN_DEVICE", file_value, "", check_device);
     }
     // One process uses one GPU: the first of those named.
     static std::string of_ids(const std::string& ids) {
@@ -198,32 +253,40 @@ std::function<int()> setup(CLI::App& app) {
     app.add_flag("--debug", args->debug, "print each setting and where it came from");
     app.prefix_command();  // the first word that is no flag ends pippin's part of the line
     app.footer(
-        "As in: pippin launch --cpu cv_example --data_dir images\n"
-        "       pippin launch --num_processes 2 cv_example --data_dir images\n"
+        "Examples:\n  pippin launch cv_example --data_dir images\n"
+        "  pippin launch --cpu --mixed_precision bf16 cv_example --data_dir images\n"
+        "  pippin launch --num_processes 2 ./my_program --epochs 3\n"
+        "  pippin launch --debug mnist\n\n"
         "Several processes train one model, each on its share of the samples, over MPI; where one\n"
         "fails the others are stopped. The threads are shared out unless you say how many.\n"
         "Flags beat the environment, that beats the config file. The exit code is the program's.");
     return [&app, args]() -> int {
         std::vector<std::string> rest = app.remaining();
         if (rest.empty())
-            throw UsageError(
-                "launch: name the program to run, as in: pippin launch cv_example ...");
+            throw UsageError("name the program to run, as in: pippin launch cv_example ...");
         if (rest.front().rfind('-', 0) == 0) throw UsageError(unknown_flag(app, rest.front()));
-        const fs::path program = find_program(rest.front());
         const Settings settings(*args);
-        if (settings.debug() && !args->quiet) fmt::print(stderr, "{}", settings.str());
+        const fs::path program = find_program(rest.front());
+        const std::string assumed = settings.assumptions();
+        if (args->quiet) {
+        } else if (settings.debug()) {
+            fmt::print(stderr, "{}", settings.str());
+        } else if (!assumed.empty()) {
+            fmt::print(stderr,
+                       "pippin launch: no config file, assuming {} (pippin config asks, --quiet "
+                       "says nothing)\n",
+                       assumed);
+        }
         if (!settings["device"].empty()) set_environment("PIPPIN_DEVICE", settings["device"]);
         set_environment("PIPPIN_MIXED_PRECISION", settings["mixed_precision"]);
         const int processes = std::stoi(settings["num_processes"]);
-        std::string threads = settings["num_cpu_threads_per_process"];
-        if (threads.empty() && processes > 1)
-            threads = std::to_string(std::max(1, num_threads() / processes));
+        const std::string& threads = settings["num_cpu_threads_per_process"];
         if (!threads.empty()) set_environment("OMP_NUM_THREADS", threads);
         rest.erase(rest.begin());
         std::fflush(stderr);
-        if (processes > 1) return run_together("launch", program, rest, processes);
+        if (processes > 1) return run_together(program, rest, processes);
         const std::string reason = replace_by(program, rest);
-        throw FileError(fmt::format("launch: cannot run {}: {}", program.string(), reason));
+        throw FileError(fmt::format("cannot run {}: {}", program.string(), reason));
     };
 }
 

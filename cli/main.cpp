@@ -9,6 +9,8 @@
 
 namespace {
 
+using pippin::cli::full_name;
+
 constexpr const char* kFooter =
     "pippin COMMAND --help has the flags and examples of each; man pippin has all of them.\n"
     "Exit codes: 0 done; 1 failed, and standard error says why; 2 the command line is wrong;\n"
@@ -17,11 +19,6 @@ constexpr const char* kFooter =
 const CLI::App& innermost(const CLI::App& app) {
     const auto chosen = app.get_subcommands();
     return chosen.empty() ? app : innermost(*chosen.front());
-}
-
-// "pippin config default"
-std::string full_name(const CLI::App& app) {
-    return app.get_parent() ? full_name(*app.get_parent()) + " " + app.get_name() : app.get_name();
 }
 
 int complain(const std::string& what) {
@@ -35,8 +32,8 @@ int unexpected(const CLI::App& app) {
     std::vector<std::string> rest = app.remaining(true);
     for (const std::string& word : rest)
         if (word.rfind("--", 0) == 0 && word.size() > 2)
-            return complain(fmt::format("pippin{} {}", &at == &app ? ":" : "",
-                                        pippin::cli::unknown_flag(at, word)));
+            return complain(
+                fmt::format("{}: {}", full_name(at), pippin::cli::unknown_flag(at, word)));
     const std::string word = rest.empty() ? "" : rest.front();
     std::vector<std::string> names;
     for (const CLI::App* sub : at.get_subcommands([](const CLI::App*) { return true; }))
@@ -56,6 +53,7 @@ int main(int argc, char** argv) {
     CLI::App app("Trains and fine-tunes neural networks on the hardware at hand.", "pippin");
     app.set_version_flag("--version", std::string("pippin ") + PIPPIN_VERSION, "print the version");
     app.require_subcommand(0, 1);
+    app.option_defaults()->disable_flag_override();  // of all commands: --quiet=3 means nothing
     app.footer(kFooter);
     std::function<int()> chosen;
     for (const pippin::cli::Command& command : pippin::cli::commands()) {
@@ -82,11 +80,10 @@ int main(int argc, char** argv) {
         if (std::fflush(stdout) != 0 || std::ferror(stdout))
             throw pippin::FileError("the output could not be written (is the disk full?)");
         return code;
-    } catch (const pippin::cli::UsageError& e) {
-        return complain(std::string("pippin ") + e.what());
     } catch (const std::exception& e) {
         std::fflush(stdout);
-        fmt::print(stderr, "pippin: {}\n", e.what());
-        return 1;
+        const bool usage = dynamic_cast<const pippin::cli::UsageError*>(&e) != nullptr;
+        fmt::print(stderr, "{}{}: {}\n", pippin::rank_label(), full_name(innermost(app)), e.what());
+        return usage ? 2 : 1;
     }
 }

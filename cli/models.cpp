@@ -64,7 +64,9 @@ int run(const Args& a) {
 
 std::function<int()> setup(CLI::App& app) {
     auto a = std::make_shared<Args>();
-    app.add_option("models", a->models, "names (default: all)")->type_name("MODEL");
+    app.add_option("models", a->models, "names (default: all)")
+        ->type_name("MODEL")
+        ->check(model_name());
     app.add_flag("--json", a->json, "one JSON object a line");
     app.footer("Examples:\n  pippin models\n  pippin models resnet50 vit_b_16 --json");
     return [a] { return run(*a); };

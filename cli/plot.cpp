@@ -102,7 +102,7 @@ std::vector<train::Panel> make_panels(const Args& args, const std::vector<RunMet
         if (std::find(found.begin(), found.end(), name) == found.end()) {
             std::sort(known.begin(), known.end());
             known.erase(std::unique(known.begin(), known.end()), known.end());
-            throw ValueError(fmt::format("plot: no run has a metric \"{}\"{} There are: {}", name,
+            throw UsageError(fmt::format("no run has a metric \"{}\"{} There are: {}", name,
                                          suggestion(name, known) + ".", fmt::join(known, ", ")));
         }
     return panels;
@@ -114,8 +114,6 @@ int run(const Args& a) {
         out.emplace_back("plot.svg");
         if (can_write_png()) out.emplace_back("plot.png");
     }
-    for (const std::string& file : out)
-        check_chart_name(file);
     std::vector<RunMetrics> runs;
     for (const std::string& path : a.runs)
         runs.push_back(read_run(path));
@@ -141,6 +139,7 @@ std::function<int()> setup(CLI::App& app) {
                    "where cairo is, plot.png)")
         ->type_name("FILE")
         ->delimiter(',')
+        ->check(checked(chart_name_fault))
         ->allow_extra_args(false);
     app.add_option("--metric,-m", a->metrics,
                    "what to draw, as loss or train_loss; several are possible (default: all)")

@@ -23,15 +23,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string find_mpirun(const std::string& command) {
+std::string find_mpirun() {
     const char* path = std::getenv("PATH");
     std::istringstream folders(path ? path : "");
     for (std::string folder; std::getline(folders, folder, ':');)
         if (!folder.empty() && is_executable(fs::path(folder) / "mpirun"))
             return (fs::path(folder) / "mpirun").string();
-    throw FileError(command +
-                    ": several processes are started by mpirun, which was not found; install "
-                    "OpenMPI (Debian: apt install openmpi-bin), or say --num_processes 1");
+    throw FileError(
+        "several processes are started by mpirun, which was not found; install "
+        "OpenMPI (Debian: apt install openmpi-bin), or say --num_processes 1");
 }
 
 std::vector<std::string> command_line(const std::string& mpirun, const fs::path& program,
@@ -82,16 +82,14 @@ void pass_on(int signal, pid_t mpirun) {
 
 }  // namespace
 
-int run_together(const std::string& command, const fs::path& program,
-                 const std::vector<std::string>& arguments, int processes) {
+int run_together(const fs::path& program, const std::vector<std::string>& arguments,
+                 int processes) {
     if (!dist::has_transport())
-        throw Error(fmt::format(
-            "{}: this build of Pippin has no MPI, so that training runs in one process; install "
+        throw Error(
+            "this build of Pippin has no MPI, so that training runs in one process; install "
             "OpenMPI (Debian: libopenmpi-dev openmpi-bin) and build again with -D PIPPIN_MPI=ON, "
-            "or say --num_processes 1",
-            command));
-    std::vector<std::string> line =
-        command_line(find_mpirun(command), program, arguments, processes);
+            "or say --num_processes 1");
+    std::vector<std::string> line = command_line(find_mpirun(), program, arguments, processes);
 
     if (!::isatty(STDOUT_FILENO)) set_environment("PIPPIN_PLAIN_OUTPUT", "1");
     sigset_t watched, before;
@@ -100,7 +98,7 @@ int run_together(const std::string& command, const fs::path& program,
         sigaddset(&watched, s);
     sigprocmask(SIG_BLOCK, &watched, &before);
     const pid_t child = ::fork();
-    if (child < 0) throw Error(fmt::format("{}: fork: {}", command, std::strerror(errno)));
+    if (child < 0) throw Error(fmt::format("fork: {}", std::strerror(errno)));
     if (child == 0) {
         ::setpgid(0, 0);  // a terminal's Ctrl-C comes to us alone
 #ifdef __linux__

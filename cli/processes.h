@@ -9,9 +9,8 @@ namespace pippin::cli {
 
 /// Runs the program as that many processes on this machine and waits for them. Signals go on to
 /// all of them. Returns their exit code: of the first that failed (the others are stopped then), or
-/// 128 + a signal's number. FileError where mpirun is missing, Error where this build has no MPI;
-/// `command` is named in them.
-int run_together(const std::string& command, const std::filesystem::path& program,
-                 const std::vector<std::string>& arguments, int processes);
+/// 128 + a signal's number. FileError where mpirun is missing, Error where this build has no MPI.
+int run_together(const std::filesystem::path& program, const std::vector<std::string>& arguments,
+                 int processes);
 
 }  // namespace pippin::cli

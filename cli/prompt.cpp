@@ -17,8 +17,7 @@ std::string read_line() {
     std::fflush(stdout);
     std::string line;
     if (!std::getline(std::cin, line))
-        throw ValueError(
-            "config: the input ended before all questions were answered; nothing was written");
+        throw ValueError("the input ended before all questions were answered; nothing was written");
     while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back())))
         line.pop_back();
     while (!line.empty() && std::isspace(static_cast<unsigned char>(line.front())))
@@ -86,7 +85,7 @@ std::size_t choose_on_terminal(const std::string& question, const std::vector<st
             case RawKeys::Key::Enter:
                 return at;
             case RawKeys::Key::End:
-                throw ValueError("config: stopped; nothing was written");
+                throw ValueError("stopped; nothing was written");
             case RawKeys::Key::Other:
                 if (typed >= '1' && static_cast<std::size_t>(typed - '1') < options.size())
                     at = static_cast<std::size_t>(typed - '1');

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail(const std::string& what) { throw Error("test: " + what); }
+[[noreturn]] void fail(const std::string& what) { throw Error(what); }
 
 data::TensorDataset line_samples(int count = 96) {
     std::vector<float> x, y;
@@ -229,7 +229,7 @@ int run(int processes) {
     if (processes > 1) {
         std::fflush(stdout);
         set_environment("OMP_NUM_THREADS", std::to_string(std::max(1, num_threads() / processes)));
-        if (const int code = run_together("test", own_path(), {"test"}, processes); code != 0)
+        if (const int code = run_together(own_path(), {"test"}, processes); code != 0)
             fail(
                 fmt::format("the test with {} processes ended with exit code {}", processes, code));
     }
@@ -242,7 +242,7 @@ std::function<int()> setup(CLI::App& app) {
     app.add_option(flag("num_processes"), *processes,
                    "also train with that many processes, over MPI")
         ->check(CLI::PositiveNumber);
-    app.footer("As in: pippin test --num_processes 2");
+    app.footer("Examples:\n  pippin test\n  pippin test --num_processes 2");
     return [processes] { return run(*processes); };
 }
 

@@ -8,7 +8,7 @@ using namespace pippin;
 struct Args : examples::TrainingFlags {
     examples::CheckpointFlags checkpoints;
     std::string data_dir, model = "resnet50", weights;
-    std::int64_t image_size = 224;
+    std::int64_t image_size = 0;
 };
 
 int train_model(Args args) {
@@ -24,7 +24,8 @@ int train_model(Args args) {
     config["model"] = args.model;
     accelerator.init_trackers("complete_cv_example", config);
 
-    const auto task = examples::load_images(args.data_dir, args.image_size, args.seed);
+    const auto task = examples::load_images(
+        args.data_dir, examples::image_input(args.model, args.image_size), args.seed);
     auto train_loader = examples::train_loader(task, args.batch_size, args.seed, args.workers);
     data::DataLoader eval_loader(task.eval,
                                  {.batch_size = args.batch_size, .workers = args.workers});
@@ -35,6 +36,8 @@ int train_model(Args args) {
     optim::OneCycleLR schedule(optimizer,
                                {.max_lr = args.lr, .total_steps = args.epochs * windows});
     accelerator.prepare(*model, optimizer, train_loader, eval_loader, schedule);
+    train::Mean mean_loss;
+    checkpoints.keep(mean_loss);
     checkpoints.resume(args.checkpoints.resume_from_checkpoint, train_loader);
     train::ProgressBar bar({.epochs = args.epochs,
                             .images_per_epoch = task.train->size(),
@@ -44,7 +47,8 @@ int train_model(Args args) {
     for (std::int64_t epoch = train_loader.position().epoch; epoch < args.epochs; ++epoch) {
         model->train();
         bar.begin_epoch();
-        train::Mean mean_loss;
+        // One that resumes in the middle has the losses of its first part.
+        if (train_loader.position().batch == 0) mean_loss.reset();
         for (const auto& batch : train_loader) {
             Tensor loss;
             {

@@ -37,6 +37,8 @@ int train_model(Args args) {
     const std::int64_t total = args.epochs * windows;
     optim::LinearWarmupLR schedule(optimizer, std::min<std::int64_t>(100, total / 4), total);
     accelerator.prepare(*model, optimizer, train_loader, eval_loader, schedule);
+    train::Mean mean_loss;
+    checkpoints.keep(mean_loss);
     checkpoints.resume(args.checkpoints.resume_from_checkpoint, train_loader);
     train::ProgressBar bar({.epochs = args.epochs,
                             .images_per_epoch = task.train->size(),
@@ -47,7 +49,8 @@ int train_model(Args args) {
     for (std::int64_t epoch = train_loader.position().epoch; epoch < args.epochs; ++epoch) {
         model->train();
         bar.begin_epoch();
-        train::Mean mean_loss;
+        // One that resumes in the middle has the losses of its first part.
+        if (train_loader.position().batch == 0) mean_loss.reset();
         for (const auto& batch : train_loader) {
             Tensor loss;
             {

@@ -7,7 +7,7 @@ using namespace pippin;
 
 struct Args : examples::TrainingFlags {
     std::string data_dir, model = "resnet50", weights;
-    std::int64_t image_size = 224;
+    std::int64_t image_size = 0;
 };
 
 int train_model(const Args& args) {
@@ -15,7 +15,8 @@ int train_model(const Args& args) {
                              .cpu = args.cpu,
                              .gradient_accumulation_steps = args.gradient_accumulation_steps});
     set_seed(args.seed);
-    const auto task = examples::load_images(args.data_dir, args.image_size, args.seed);
+    const auto task = examples::load_images(
+        args.data_dir, examples::image_input(args.model, args.image_size), args.seed);
     auto train_loader = examples::train_loader(task, args.batch_size, args.seed, args.workers);
     data::DataLoader eval_loader(task.eval,
                                  {.batch_size = args.batch_size, .workers = args.workers});

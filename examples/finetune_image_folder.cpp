@@ -14,7 +14,7 @@ namespace tf = pippin::transforms;
 struct Args : examples::TrainingFlags {
     std::string data_dir, model = "resnet18", weights, output_dir = "runs/finetuned";
     bool freeze = false;
-    std::int64_t image_size = 224;
+    std::int64_t image_size = 0;
     double weight_decay = 0.01, eval_share = 0.2;
 };
 
@@ -25,13 +25,13 @@ int train_model(Args args) {
                              .gradient_accumulation_steps = args.gradient_accumulation_steps});
     set_seed(args.seed);
 
-    const tf::Normalize normalize({0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f});
-    data::ImageFolder images(args.data_dir,
-                             tf::Compose{tf::RandomResizedCrop(args.image_size),
-                                         tf::RandomHorizontalFlip(), tf::ToTensor(), normalize});
+    const auto input = examples::image_input(args.model, args.image_size);
+    data::ImageFolder images(
+        args.data_dir,
+        examples::pixels(input, {tf::RandomResizedCrop(input.size), tf::RandomHorizontalFlip()}));
     const auto for_training = std::make_shared<const data::ImageFolder>(images);
-    images.set_transform(tf::Compose{tf::Resize(args.image_size * 8 / 7),
-                                     tf::CenterCrop(args.image_size), tf::ToTensor(), normalize});
+    images.set_transform(
+        examples::pixels(input, {tf::Resize(input.size * 8 / 7), tf::CenterCrop(input.size)}));
     const auto for_measuring = std::make_shared<const data::ImageFolder>(images);
     const std::vector<double> shares{1 - args.eval_share, args.eval_share};
     const auto train_set = data::random_split(for_training, shares, args.seed)[0];
@@ -79,7 +79,7 @@ int train_model(Args args) {
             output / "model.safetensors", model->state_dict(),
             {{"format", "pt"},
              {"model", args.model},
-             {"image_size", std::to_string(args.image_size)},
+             {"image_size", std::to_string(input.size)},
              {"classes", nlohmann::json(images.classes())
                              .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}});
     };
@@ -134,8 +134,10 @@ int main(int argc, char** argv) {
     examples::add_training_flags(app, args, "1e-3");
     app.add_option("--data_dir", args.data_dir, "folder with a folder of images for each class")
         ->required();
-    app.add_option("--model", args.model, "see `pippin models`");
-    app.add_option("--image_size", args.image_size)->check(examples::positive);
+    app.add_option("--model", args.model, "see `pippin models`")->check(examples::image_model);
+    app.add_option("--image_size", args.image_size, "pixels a side; default: the model's own size")
+        ->always_capture_default(false)
+        ->check(examples::positive);
     app.add_option("--weights", args.weights, "pretrained weights: safetensors, .pt or .pth");
     app.add_flag("--freeze", args.freeze, "train only what the weights do not have");
     app.add_option("--output_dir", args.output_dir, "where the results go");

@@ -14,6 +14,12 @@
 
 namespace examples {
 
+/// A wrong command line that shows only once the program runs: exit code 2, as parse() gives.
+class UsageError : public pippin::ValueError {
+  public:
+    using ValueError::ValueError;
+};
+
 /// Parses argv; --data-dir means --data_dir. Prints the help or what is wrong, and exits, where
 /// there is nothing to run.
 inline void parse(CLI::App& app, int argc, char** argv) {
@@ -40,14 +46,15 @@ inline void parse(CLI::App& app, int argc, char** argv) {
                 flags.push_back("--" + name);
         const std::vector<std::string> rest = app.remaining();
         const std::string word = rest.front().substr(0, rest.front().find('='));
-        std::fprintf(stderr, "%s: %s \"%s\"%s (see %s --help)\n", app.get_name().c_str(),
-                     word[0] == '-' ? "there is no flag" : "did not expect", word.c_str(),
-                     pippin::suggestion(word, flags).c_str(), app.get_name().c_str());
+        std::fprintf(stderr, "%s%s: %s \"%s\"%s (see %s --help)\n", pippin::rank_label().c_str(),
+                     app.get_name().c_str(), word[0] == '-' ? "there is no flag" : "did not expect",
+                     word.c_str(), pippin::suggestion(word, flags).c_str(), app.get_name().c_str());
         std::exit(2);
     } catch (const CLI::ParseError& e) {
         if (e.get_exit_code() == 0) std::exit(app.exit(e));  // --help
-        std::fprintf(stderr, "%s: %s (see %s --help)\n", app.get_name().c_str(),
-                     pippin::plain_fault(e.what()).c_str(), app.get_name().c_str());
+        std::fprintf(stderr, "%s%s: %s (see %s --help)\n", pippin::rank_label().c_str(),
+                     app.get_name().c_str(), pippin::plain_fault(e.what()).c_str(),
+                     app.get_name().c_str());
         std::exit(2);
     }
 }
@@ -64,12 +71,24 @@ inline const CLI::Validator positive(
     },
     "N");
 
+/// "cpu", "gpu" or "gpu:N".
+inline const CLI::Validator device_name(
+    [](std::string& text) -> std::string {
+        try {
+            (void)pippin::Device(text);
+            return "";
+        } catch (const pippin::ValueError&) {
+            return "expected cpu, gpu or gpu:N, got " + text;
+        }
+    },
+    "DEVICE");
+
 inline void use_device(const std::string& name) {
     if (!name.empty()) pippin::set_default_device(pippin::Device(name));
 }
 
-/// main() around `body`, which may give the exit code: an error ends the program with its text and
-/// exit code 1.
+/// main() around `body`, which may give the exit code: an error ends the program with its text (and
+/// the rank, where several processes train) and exit code 1, or 2 for a UsageError.
 template <class F>
 int run(F body) {
     try {
@@ -83,8 +102,8 @@ int run(F body) {
         return code;
     } catch (const std::exception& e) {
         std::fflush(stdout);
-        std::fprintf(stderr, "error: %s\n", e.what());
-        return 1;
+        std::fprintf(stderr, "%serror: %s\n", pippin::rank_label().c_str(), e.what());
+        return dynamic_cast<const UsageError*>(&e) ? 2 : 1;
     }
 }
 

@@ -22,17 +22,64 @@ struct ImageTask {
     std::int64_t num_classes = 0;
 };
 
+/// The images that a model takes.
+struct ImageInput {
+    std::int64_t size = 224, channels = 3;
+};
+
+/// Those of a network of `pippin models`: of the size that it was made for where `size` is 0.
+/// UsageError for a size that it cannot take.
+inline ImageInput image_input(const std::string& model, std::int64_t size) {
+    const pippin::models::Info& info = pippin::models::info(model);
+    const std::int64_t own = info.input[1];
+    if (size == 0) return {own, info.input[0]};
+    if (info.one_size && size != own)
+        throw UsageError(
+            fmt::format("--image_size {}: {} takes images of {} x {} alone; leave "
+                        "--image_size out",
+                        size, model, own, own));
+    if (size < info.smallest)
+        throw UsageError(fmt::format("--image_size {}: {} takes images of {} x {} and more", size,
+                                     model, info.smallest, info.smallest));
+    return {size, info.input[0]};
+}
+
+/// The steps, and what all models want after them: gray images where they take one channel, and
+/// ImageNet's mean and deviation.
+inline pippin::transforms::Compose pixels(const ImageInput& input,
+                                          std::vector<pippin::transforms::Compose::Step> steps) {
+    namespace tf = pippin::transforms;
+    const bool gray = input.channels == 1;
+    if (gray) steps.emplace_back(tf::Grayscale());
+    steps.emplace_back(tf::ToTensor());
+    steps.emplace_back(gray ? tf::Normalize({0.449f}, {0.226f})
+                            : tf::Normalize({0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}));
+    return tf::Compose(steps);
+}
+
+/// A network of `pippin models` that takes images.
+inline const CLI::Validator image_model(
+    [](std::string& text) -> std::string {
+        std::vector<std::string> known;
+        for (const pippin::models::Info& info : pippin::models::list()) {
+            if (info.vocabulary) continue;
+            if (info.name == text) return "";
+            known.push_back(info.name);
+        }
+        return fmt::format("expected a network for images of `pippin models`, got \"{}\"{}", text,
+                           pippin::suggestion(text, known));
+    },
+    "MODEL");
+
 /// Files are named <label>_<number>.jpg. Random crops train, the whole image measures.
-inline ImageTask load_images(const std::string& folder, std::int64_t size, std::uint64_t seed) {
+inline ImageTask load_images(const std::string& folder, const ImageInput& input,
+                             std::uint64_t seed) {
     namespace tf = pippin::transforms;
     namespace data = pippin::data;
-    const tf::Normalize normalize({0.485f, 0.456f, 0.406f},
-                                  {0.229f, 0.224f, 0.225f});  // ImageNet's
-    data::ImageFolder images(
-        folder, tf::Compose{tf::RandomResizedCrop(size, {0.5, 1.0}), tf::ToTensor(), normalize},
-        data::Labels::FileNames);
+    data::ImageFolder images(folder, pixels(input, {tf::RandomResizedCrop(input.size, {0.5, 1.0})}),
+                             data::Labels::FileNames);
     const auto for_training = std::make_shared<const data::ImageFolder>(images);
-    images.set_transform(tf::Compose{tf::Resize(size, size), tf::ToTensor(), normalize});
+    images.set_transform(pixels(input, {tf::Resize(input.size, input.size)}));
     const auto for_measuring = std::make_shared<const data::ImageFolder>(images);
     ImageTask task;
     task.num_classes = static_cast<std::int64_t>(images.classes().size());
@@ -65,8 +112,10 @@ inline constexpr const char* kDefaultLr = "3e-2 with --weights, 2e-3 without";
 inline void add_image_flags(CLI::App& app, std::string& data_dir, std::int64_t& image_size,
                             std::string& model, std::string& weights) {
     app.add_option("--data_dir", data_dir, "folder of images")->required();
-    app.add_option("--image_size", image_size)->check(positive);
-    app.add_option("--model", model, "see `pippin models`");
+    app.add_option("--image_size", image_size, "pixels a side; default: the model's own size")
+        ->always_capture_default(false)
+        ->check(positive);
+    app.add_option("--model", model, "see `pippin models`")->check(image_model);
     app.add_option("--weights", weights,
                    "pretrained weights (safetensors or .pth): only the last layer is trained");
 }

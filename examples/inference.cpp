@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "flags.h"
+#include "image_task.h"
 #include "pippin/data.h"
 #include "pippin/io.h"
 #include "pippin/models.h"
@@ -24,7 +24,7 @@ struct Args {
 struct Classifier {
     nn::ModulePtr model;
     std::vector<std::string> classes;
-    std::int64_t image_size = 224;
+    examples::ImageInput input;
 };
 
 Classifier load_classifier(const std::string& path) {
@@ -42,7 +42,9 @@ Classifier load_classifier(const std::string& path) {
         throw FileError(fmt::format("{}: its list of classes is damaged", path));
     for (const auto& name : classes)
         c.classes.push_back(name.is_string() ? name.get<std::string>() : name.dump());
-    c.image_size = std::atoll(entry("image_size").c_str());
+    const std::int64_t size = std::atoll(entry("image_size").c_str());
+    if (size < 1) throw FileError(fmt::format("{}: its image_size is damaged", path));
+    c.input = examples::image_input(entry("model"), size);
     c.model = models::create(entry("model"), static_cast<std::int64_t>(c.classes.size()));
     c.model->load_state_dict(file.tensors());
     c.model->to(default_device());
@@ -53,9 +55,8 @@ Classifier load_classifier(const std::string& path) {
 void classify(const Args& args) {
     examples::use_device(args.cpu ? "cpu" : "");
     const Classifier c = load_classifier(args.weights);
-    const tf::Compose prepare{tf::Resize(c.image_size * 8 / 7), tf::CenterCrop(c.image_size),
-                              tf::ToTensor(),
-                              tf::Normalize({0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f})};
+    const tf::Compose prepare =
+        examples::pixels(c.input, {tf::Resize(c.input.size * 8 / 7), tf::CenterCrop(c.input.size)});
     const NoGrad no_grad;
     for (const std::string& path : args.images) {
         const data::Array pixels = prepare(data::read_image(path));

@@ -133,10 +133,13 @@ int main(int argc, char** argv) {
     app.add_option("--out", args.out, "folder for weights, metrics and chart");
     app.add_option("--epochs", args.epochs)->check(examples::positive);
     app.add_option("--batch_size", args.batch_size)->check(examples::positive);
-    app.add_option("--lr", args.lr, "highest learning rate of the one-cycle schedule");
+    app.add_option("--lr", args.lr, "highest learning rate of the one-cycle schedule")
+        ->check(CLI::PositiveNumber);
     app.add_option("--seed", args.seed);
-    app.add_option("--workers", args.workers, "threads that make batches ahead");
-    app.add_option("--device", args.device, "cpu or gpu; the best one found unless given");
+    app.add_option("--workers", args.workers, "threads that make batches ahead")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--device", args.device, "cpu or gpu; the best one found unless given")
+        ->check(examples::device_name);
     app.footer(
         "Examples:\n  pippin launch mnist\n  pippin launch --cpu mnist --epochs 1 --out runs/a");
     examples::parse(app, argc, argv);

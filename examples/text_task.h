@@ -31,7 +31,8 @@ inline void add_text_flags(CLI::App& app, TextFlags& f) {
     app.add_option("--data_dir", f.data_dir, "folder of files in fortune's format: a class each");
     app.add_option("--files", f.files, "which files; all of them by default");
     app.add_option("--max_length", f.max_length, "tokens of a text")->check(positive);
-    app.add_option("--max_samples", f.max_samples, "texts to use; 0: all");
+    app.add_option("--max_samples", f.max_samples, "texts to use; 0: all")
+        ->check(CLI::NonNegativeNumber);
 }
 
 inline pippin::data::LabelledTexts at_most(pippin::data::LabelledTexts all, std::int64_t n,

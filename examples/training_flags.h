@@ -3,13 +3,15 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <string>
 
 #include "flags.h"
 #include "pippin/accelerator.h"
+#include "pippin/pippin.h"
+#include "pippin/train.h"
 
 namespace examples {
 
@@ -38,7 +40,8 @@ inline void add_training_flags(CLI::App& app, TrainingFlags& f, const std::strin
         ->always_capture_default(false)
         ->check(CLI::PositiveNumber);
     app.add_option("--seed", f.seed);
-    app.add_option("--workers", f.workers, "threads that make batches ahead");
+    app.add_option("--workers", f.workers, "threads that make batches ahead")
+        ->check(CLI::NonNegativeNumber);
 }
 
 struct CheckpointFlags {
@@ -46,9 +49,18 @@ struct CheckpointFlags {
     bool with_tracking = false;
 };
 
+/// A number of steps, or "epoch".
+inline const CLI::Validator steps_or_epoch(
+    [](std::string& text) -> std::string {
+        if (text == "epoch" || positive(text).empty()) return "";
+        return "expected epoch or a number of steps from 1, got " + text;
+    },
+    "N|epoch");
+
 inline void add_checkpoint_flags(CLI::App& app, CheckpointFlags& f) {
     app.add_option("--checkpointing_steps", f.checkpointing_steps,
-                   "save every so many steps, or \"epoch\"");
+                   "save every so many steps, or \"epoch\"")
+        ->check(steps_or_epoch);
     app.add_option("--output_dir", f.output_dir, "where checkpoints go");
     app.add_option("--resume_from_checkpoint", f.resume_from_checkpoint,
                    "a folder step_N or epoch_N");
@@ -72,19 +84,28 @@ inline std::map<std::string, std::string> settings(const TrainingFlags& f) {
 /// and its like ask for.
 class Checkpoints {
   public:
-    /// ValueError for --checkpointing_steps that are neither a number nor "epoch".
     Checkpoints(const CheckpointFlags& f, pippin::Accelerator& accelerator)
         : accelerator_(accelerator),
           output_(f.output_dir),
           each_epoch_(f.checkpointing_steps == "epoch") {
-        const std::string& text = f.checkpointing_steps;
-        if (text.empty() || each_epoch_) return;
-        const char* end = text.data() + text.size();
-        const auto [at, error] = std::from_chars(text.data(), end, every_);
-        if (error != std::errc() || at != end || every_ < 1)
-            throw pippin::ValueError(
-                "--checkpointing_steps must be \"epoch\" or a number of steps, got \"" + text +
-                "\"");
+        if (!each_epoch_) every_ = std::atoll(f.checkpointing_steps.c_str());
+    }
+
+    /// Before resume(): a mean over the epoch that goes on where the checkpoint was made.
+    void keep(pippin::train::Mean& mean) {
+        accelerator_.register_for_checkpointing(
+            "mean", [&mean] { return fmt::format("{:a} {}", mean.total(), mean.count()); },
+            [this, &mean](const std::string& text) {
+                char* end = nullptr;
+                const auto total = static_cast<float>(std::strtod(text.c_str(), &end));
+                const std::int64_t count = std::strtoll(end, nullptr, 10);
+                mean.reset();
+                if (count == 0) return;
+                mean.add_total(
+                    pippin::from_bytes(&total, {}, pippin::float32).to(accelerator_.device()),
+                    count);
+                pippin::flush();  // the next step is planned as all others
+            });
     }
 
     /// After everything is prepared.

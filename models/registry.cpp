@@ -34,31 +34,36 @@ struct Registry {
         infos.push_back(i);
         makers.push_back(make);
     }
-    void images(const char* name, Make make, std::int64_t size = 224, std::int64_t batch = 64) {
+    Info& images(const char* name, Make make, std::int64_t size = 224, std::int64_t batch = 64) {
         add(name, make, {"", Shape{3, size, size}, 1000, 0, batch});
+        return infos.back();
     }
+    void large_images(const char* name, Make make, std::int64_t smallest) {
+        images(name, make).smallest = smallest;
+    }
+    void square_images(const char* name, Make make) { images(name, make).one_size = true; }
     void tokens(const char* name, Make make) {
         add(name, make, {"", Shape{128}, 2, BertConfig{}.vocab_size, 64});
     }
 
     Registry() {
-        add("lenet5", made_by<lenet5>, {"", Shape{1, 28, 28}, 10, 0, 64});
-        images("alexnet", made_by<alexnet>);
-        images("vgg11", made_by<vgg11>);
-        images("vgg13", made_by<vgg13>);
-        images("vgg16", made_by<vgg16>);
-        images("vgg19", made_by<vgg19>);
-        images("vgg11_bn", made_by<vgg11_bn>);
-        images("vgg13_bn", made_by<vgg13_bn>);
-        images("vgg16_bn", made_by<vgg16_bn>);
-        images("vgg19_bn", made_by<vgg19_bn>);
+        add("lenet5", made_by<lenet5>, {"", Shape{1, 28, 28}, 10, 0, 64, 28, true});
+        large_images("alexnet", made_by<alexnet>, 63);
+        large_images("vgg11", made_by<vgg11>, 32);
+        large_images("vgg13", made_by<vgg13>, 32);
+        large_images("vgg16", made_by<vgg16>, 32);
+        large_images("vgg19", made_by<vgg19>, 32);
+        large_images("vgg11_bn", made_by<vgg11_bn>, 32);
+        large_images("vgg13_bn", made_by<vgg13_bn>, 32);
+        large_images("vgg16_bn", made_by<vgg16_bn>, 32);
+        large_images("vgg19_bn", made_by<vgg19_bn>, 32);
         images("resnet18", made_by<resnet18>);
         images("resnet34", made_by<resnet34>);
         images("resnet50", made_by<resnet50>, 224, 128);
         images("resnet101", made_by<resnet101>);
         images("resnet152", made_by<resnet152>);
         images("resnet50d", made_by<resnet50d>);
-        images("convmixer_768_32", made_by<convmixer_768_32>);
+        large_images("convmixer_768_32", made_by<convmixer_768_32>, 7);
         // Sizes of the published weights.
         images("efficientnet_b0", efficientnet<0>, 224);
         images("efficientnet_b1", efficientnet<1>, 240);
@@ -68,9 +73,9 @@ struct Registry {
         images("efficientnet_b5", efficientnet<5>, 456);
         images("efficientnet_b6", efficientnet<6>, 528);
         images("efficientnet_b7", efficientnet<7>, 600);
-        images("vit_b_16", made_by<vit_b_16>);
-        images("vit_b_32", made_by<vit_b_32>);
-        images("vit_l_16", made_by<vit_l_16>);
+        square_images("vit_b_16", made_by<vit_b_16>);
+        square_images("vit_b_32", made_by<vit_b_32>);
+        square_images("vit_l_16", made_by<vit_l_16>);
         tokens("bert_base", bert_base);
         tokens("minilm", minilm);
     }

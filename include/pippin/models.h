@@ -162,10 +162,12 @@ std::shared_ptr<VisionTransformer> vit_l_16(std::int64_t num_classes = 1000);
 /// What the registry knows of a network.
 struct Info {
     std::string name;
-    Shape input;               ///< of one sample: (C, H, W), or (L) token ids
-    std::int64_t num_classes;  ///< of the published weights
-    std::int64_t vocabulary;   ///< token ids are below it; 0 for networks that take images
-    std::int64_t batch;        ///< samples a step in the published measurements
+    Shape input;                ///< of one sample: (C, H, W), or (L) token ids
+    std::int64_t num_classes;   ///< of the published weights
+    std::int64_t vocabulary;    ///< token ids are below it; 0 for networks that take images
+    std::int64_t batch;         ///< samples a step in the published measurements
+    std::int64_t smallest = 1;  ///< side of the smallest image that it takes
+    bool one_size = false;      ///< takes images of `input` and of no other size
 };
 /// All networks, families together.
 const std::vector<Info>& list();

@@ -68,6 +68,7 @@ class Mean {
     void add_total(const Tensor& total,
                    std::int64_t count);  ///< `total` is the sum of `count` items
     double value() const;                ///< waits; NaN before the first add()
+    double total() const;                ///< of all items, to go on from with add_total(); waits
     std::int64_t count() const { return count_; }
     void reset();
 

@@ -79,6 +79,14 @@ class RandomHorizontalFlip : public ImageTransform {
     double p_;
 };
 
+/// Colours become their brightness, in the integers of Pillow and torchvision: (19595 R + 38470 G +
+/// 7471 B + 32768) / 65536. Images of one channel stay as they are.
+class Grayscale : public ImageTransform {
+  public:
+    void apply(Image& image, SampleRandom& random) const override;
+    std::string str() const override { return "Grayscale()"; }
+};
+
 /// From bytes (H, W, C) to float32 (C, H, W) in [0, 1].
 struct ToTensor {};
 

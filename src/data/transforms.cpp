@@ -145,6 +145,20 @@ std::string RandomHorizontalFlip::str() const {
     return fmt::format("RandomHorizontalFlip({})", p_);
 }
 
+void Grayscale::apply(Image& image, SampleRandom&) const {
+    if (image.channels == 1) return;
+    if (image.channels != 3)
+        throw ValueError(fmt::format("Grayscale: expected images of 3 channels or of 1, got {}",
+                                     image.channels));
+    Image out(image.height, image.width, 1);
+    for (std::size_t i = 0; i < out.pixels.size(); ++i) {
+        const std::uint8_t* p = image.pixels.data() + 3 * i;
+        out.pixels[i] = static_cast<std::uint8_t>(
+            (19595u * p[0] + 38470u * p[1] + 7471u * p[2] + 32768u) >> 16);
+    }
+    image = std::move(out);
+}
+
 Normalize::Normalize(std::vector<float> mean_, std::vector<float> std_)
     : mean(std::move(mean_)), std(std::move(std_)) {
     if (mean.empty() || mean.size() != std.size())

@@ -56,6 +56,12 @@ static std::string one_of_text(const std::vector<std::string>& words) {
 }
 
 std::string plain_fault(const std::string& message) {
+    if (const auto at = message.find(" was given a disallowed flag override");
+        at != std::string::npos)
+        return "--" + message.substr(message.find_first_not_of('-'), at) + " takes no value";
+    if (const auto at = message.find(": 1 required ");
+        at != std::string::npos && message.find(" missing") != std::string::npos)
+        return message.substr(0, at) + ": its value is missing";
     const auto colon = message.find(": ");
     if (colon == std::string::npos) return message;
     const std::string name = message.substr(0, colon), what = message.substr(colon + 2);

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <exception>
@@ -15,6 +16,7 @@
 #include <mutex>
 #include <thread>
 
+#include "pippin/command_line.h"
 #include "pippin/error.h"
 #include "runtime/queue.h"
 
@@ -128,16 +130,28 @@ void leave_at_end() {
 #endif
 }
 
+// What nobody catches is told by the C++ runtime, which does not know whose error it is.
+std::terminate_handler told_by_runtime = nullptr;
+void label_crashes() {
+    told_by_runtime = std::set_terminate([] {
+        std::fputs(rank_label().c_str(), stderr);
+        told_by_runtime();
+        std::abort();
+    });
+}
+
 Talker& talker() {
     static std::mutex mutex;
     const std::lock_guard lock(mutex);
     if (!the_talker) {
         auto own = std::make_unique<Talker>();
         the_talker = own.release();
-        if (the_talker->place().size > 1)
+        if (the_talker->place().size > 1) {
             leave_at_end();
-        else
+            label_crashes();
+        } else {
             the_talker->leave(false);  // there is nobody to talk to
+        }
         joined.store(true);
     }
     return *the_talker;
@@ -253,3 +267,12 @@ void give_up() {
 }
 
 }  // namespace pippin::dist
+
+namespace pippin {
+
+std::string rank_label() {
+    const int rank = dist::started_rank();
+    return rank < 0 ? "" : fmt::format("[rank {}] ", rank);
+}
+
+}  // namespace pippin

@@ -36,6 +36,9 @@ class Transport {
 /// Null where the program was not started as one of several processes. Error where it was, but this
 /// build has no MPI.
 std::unique_ptr<Transport> make_transport();
+/// This process's rank as mpirun told it, whether or not it has joined the others; -1 where it was
+/// not started as one of several.
+int started_rank();
 /// Whether this build can train with several processes.
 bool has_transport();
 

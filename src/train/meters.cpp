@@ -27,6 +27,8 @@ double Mean::value() const {
     return total_.item<double>() / static_cast<double>(count_);
 }
 
+double Mean::total() const { return count_ == 0 ? 0 : total_.item<double>(); }
+
 void Mean::reset() {
     total_ = {};
     count_ = 0;

@@ -128,6 +128,13 @@ class Mpi : public Transport {
 
 }  // namespace
 
+int started_rank() {
+    if (processes_started() <= 1) return -1;
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "MPI_LOCALRANKID"})
+        if (const char* text = std::getenv(name)) return std::atoi(text);
+    return -1;
+}
+
 bool has_transport() {
 #ifdef PIPPIN_HAS_MPI
     return true;

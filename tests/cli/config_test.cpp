@@ -60,6 +60,15 @@ TEST_F(Config, InputThatEndsWritesNothing) {
     EXPECT_EQ(o.code, 1);
     EXPECT_TRUE(o.has("nothing was written")) << o.output;
     EXPECT_FALSE(fs::exists(folder / kDefault));
+    // The former file stays where there is one; nothing at all is an end, too.
+    file("c.yaml", "num_processes: 1\n");
+    for (const char* answers : {"", "\\n1\\nsix\\n"}) {
+        const Outcome again = pippin("config --config_file " + at("c.yaml"),
+                                     std::string("printf '") + answers + "' | ");
+        EXPECT_EQ(again.code, 1);
+        EXPECT_TRUE(again.has("pippin config: the input ended before")) << again.output;
+        EXPECT_EQ(text("c.yaml"), "num_processes: 1\n");
+    }
 }
 
 TEST_F(Config, ArrowKeysOnATerminal) {
@@ -104,6 +113,34 @@ TEST_F(Config, AcceleratesFileIsAccepted) {
     EXPECT_EQ(o.output, "device=cpu precision=bf16 threads=\n");
 }
 
+// As Accelerate wrote them before there was mixed_precision.
+TEST_F(Config, OldFilesAreUpdated) {
+    file("old.yaml",
+         "compute_environment: LOCAL_MACHINE\ndeepspeed_config: {}\ndistributed_type: 'NO'\n"
+         "dynamo_backend: 'NO'\nfp16: true\nfsdp_config: {}\nmachine_rank: 0\n"
+         "main_process_ip: null\nmain_process_port: null\nmain_training_function: main\n"
+         "num_machines: 1\nnum_processes: 1\ntpu_name: null\n");
+    const Outcome o = pippin("config update --config_file " + at("old.yaml"));
+    ASSERT_EQ(o.code, 0) << o.output;
+    EXPECT_EQ(text("old.yaml"),
+              "compute_environment: LOCAL_MACHINE\ndebug: false\ndistributed_type: 'NO'\n"
+              "machine_rank: 0\nmixed_precision: fp16\nnum_machines: 1\nnum_processes: 1\n"
+              "use_cpu: false\n");
+    file("old.yaml", "fp16: true\nmixed_precision: bf16\ndynamo_config:\n  dynamo_mode: x\n");
+    ASSERT_EQ(pippin("config update --config_file " + at("old.yaml")).code, 0);
+    EXPECT_NE(text("old.yaml").find("mixed_precision: bf16"), std::string::npos);
+    file("old.json", "{\"fp16\": false, \"distributed_type\": \"NO\"}\n");
+    ASSERT_EQ(pippin("config update --config_file " + at("old.json")).code, 0);
+    EXPECT_NE(text("old.json").find("\"mixed_precision\": \"no\""), std::string::npos);
+    const std::string before = "deepspeed_config:\n  zero_stage: 2\nnum_processes:\n  a: 1\n";
+    file("old.yaml", before);
+    const Outcome bad = pippin("config update --config_file " + at("old.yaml"));
+    EXPECT_EQ(bad.code, 1);
+    EXPECT_TRUE(bad.has("deepspeed_config: Pippin has no DeepSpeed")) << bad.output;
+    EXPECT_TRUE(bad.has("num_processes: expected one value")) << bad.output;
+    EXPECT_EQ(text("old.yaml"), before);
+}
+
 TEST_F(Config, FaultsAreAllListed) {
     file("bad.yaml",
          "mixed_precison: bf16\nnum_processes: -3\nuse_cpu: perhaps\nnum_machines: 2\n"
@@ -135,8 +172,40 @@ TEST_F(Config, FlagsBeatEnvironmentBeatsFile) {
     EXPECT_TRUE(o.has("from the variable PIPPIN_DEVICE")) << o.output;
     EXPECT_TRUE(o.has("3              from the config file")) << o.output;
     EXPECT_TRUE(pippin("launch --debug " + at("show")).has("from what Pippin assumes"));
+    EXPECT_TRUE(pippin("launch --debug " + at("show")).has("no config file (looked for "));
+    // Without any file it says what it assumes; a flag is no assumption, and --quiet says nothing.
+    EXPECT_TRUE(pippin("launch " + at("show"))
+                    .has("no config file, assuming mixed_precision no, num_processes 1 ("));
+    EXPECT_TRUE(pippin("launch --num_processes 1 " + at("show"))
+                    .has("no config file, assuming mixed_precision no ("));
+    EXPECT_EQ(pippin("launch --quiet " + at("show")).output, "device= precision=no threads=\n");
     EXPECT_EQ(pippin("launch --quiet --debug " + at("show")).output,
               "device= precision=no threads=\n");
+}
+
+TEST_F(Config, ValuesAreCheckedBeforeTheyAreShown) {
+    struct Case {
+        const char *variable, *says;
+    };
+    for (const Case& c :
+         {Case{"PIPPIN_MIXED_PRECISION=bf61",
+               "the variable PIPPIN_MIXED_PRECISION: expected no, fp16 or bf16, "
+               "got bf61; did you mean bf16?"},
+          Case{"PIPPIN_DEVICE=tpu",
+               "the variable PIPPIN_DEVICE: expected cpu, gpu or gpu:N, got tpu"},
+          Case{"OMP_NUM_THREADS=many", "the variable OMP_NUM_THREADS: expected a number from 1 to"},
+          Case{"OMP_NUM_THREADS=2,0", "from 1 to"}}) {
+        const Outcome o =
+            shell("env -u PIPPIN_DEVICE XDG_CONFIG_HOME=" + at("xdg") + " " + c.variable + " " +
+                  kPippin.string() + " launch --debug " + at("show"));
+        EXPECT_EQ(o.code, 1) << o.output;
+        EXPECT_TRUE(o.has(c.says)) << o.output;
+        EXPECT_FALSE(o.has("from ") && o.has("device=")) << "nothing is shown or run: " << o.output;
+    }
+    file("c.yaml", "num_processes: 100000\n");
+    const Outcome o = pippin("launch --debug --config_file " + at("c.yaml") + " " + at("show"));
+    EXPECT_EQ(o.code, 1);
+    EXPECT_TRUE(o.has("c.yaml: num_processes: expected a number from 1 to")) << o.output;
 }
 
 TEST_F(Config, SelfTestSucceeds) {

@@ -45,12 +45,13 @@ TEST_F(Cli, NoCommandPrintsHelpAndFails) {
 }
 
 TEST_F(Cli, LaunchSetsTheEnvironmentAndPassesArgumentsOn) {
-    Outcome o = pippin("launch " + at("show") + " --cpu 'two words' --help -x=1");
+    Outcome o = pippin("launch --quiet " + at("show") + " --cpu 'two words' --help -x=1");
     EXPECT_EQ(o.code, 7);
     EXPECT_EQ(o.output, "device= precision=no threads=\n[--cpu]\n[two words]\n[--help]\n[-x=1]\n");
-    o = pippin("launch --cpu --mixed_precision bf16 --num_cpu_threads_per_process 3 " + at("show"));
+    o = pippin("launch -q --cpu --mixed_precision bf16 --num_cpu_threads_per_process 3 " +
+               at("show"));
     EXPECT_EQ(o.output, "device=cpu precision=bf16 threads=3\n");
-    o = pippin("launch --mixed-precision=fp16 --num-cpu-threads-per-process=1 " + at("show"));
+    o = pippin("launch -q --mixed-precision=fp16 --num-cpu-threads-per-process=1 " + at("show"));
     EXPECT_EQ(o.output, "device= precision=fp16 threads=1\n");
     EXPECT_EQ(
         shell("cd " + folder.path().string() + " && " + kPippin.string() + " launch show").code, 7);

@@ -10,6 +10,7 @@
 #include "cli/process.h"
 #include "pippin/models.h"
 #include "pippin/optim.h"
+#include "pippin/pippin.h"
 #include "pippin/random.h"
 #include "pippin/stats.h"
 
@@ -52,7 +53,7 @@ TEST(ModelsCommand, PrintsATableOfThoseAskedFor) {
     EXPECT_TRUE(out.has("128 tokens")) << out.output;
     EXPECT_FALSE(out.has("alexnet")) << out.output;
     const test::Outcome unknown = test::shell(kPippin.string() + " models resnet19");
-    EXPECT_EQ(unknown.code, 1);
+    EXPECT_EQ(unknown.code, 2);
     EXPECT_TRUE(unknown.has("resnet19") && unknown.has("did you mean resnet18?")) << unknown.output;
 }
 
@@ -86,6 +87,23 @@ TEST(EstimateMemory, SaysWhatItTakes) {
     EXPECT_TRUE(test::shell(command + "resnet19").has("resnet18"));
     EXPECT_TRUE(test::shell(command + "resnet18 --dtypes int4").has("int4"));
     EXPECT_TRUE(test::shell(command + "none.safetensors").has("none.safetensors"));
+    const auto text = test::shell(command + "minilm --dtypes float32 --length 64");
+    EXPECT_TRUE(text.has("memory of minilm, texts of 64 tokens, batches of 1")) << text.output;
+    const auto longer = test::shell(command + "minilm --dtypes float32 --length 512");
+    EXPECT_NE(longer.lines().at(3), text.lines().at(3));
+}
+
+// What the registry says of image sizes is what the networks take.
+TEST(Models, SmallestImages) {
+    const NoGrad no_grad;
+    for (const char* name : {"alexnet", "vgg11_bn", "convmixer_768_32"}) {
+        const models::Info& info = models::info(name);
+        const auto model = models::create(name, 10);
+        model->eval();
+        EXPECT_NO_THROW((*model)(zeros({1, 3, info.smallest, info.smallest}))) << name;
+        EXPECT_THROW((*model)(zeros({1, 3, info.smallest - 1, info.smallest - 1})), Error) << name;
+    }
+    EXPECT_TRUE(models::info("lenet5").one_size && models::info("vit_b_16").one_size);
 }
 
 }  // namespace

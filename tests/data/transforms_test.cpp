@@ -66,6 +66,25 @@ TEST(Resize, IsPillows) {
     EXPECT_LE(difference(part, stored("rgb.part.16x16")), 0);
 }
 
+// Pillow's values: Image.new("RGB", (1, 1), rgb).convert("L").
+TEST(Grayscale, IsPillows) {
+    struct Case {
+        std::uint8_t r, g, b, gray;
+    };
+    for (const Case& c :
+         {Case{255, 255, 255, 255}, Case{0, 0, 0, 0}, Case{255, 0, 0, 76}, Case{0, 255, 0, 150},
+          Case{0, 0, 255, 29}, Case{10, 200, 30, 124}, Case{1, 2, 3, 2}, Case{254, 17, 99, 97}}) {
+        Image image(1, 2, 3);
+        for (std::int64_t x = 0; x < 2; ++x)
+            image.at(0, x, 0) = c.r, image.at(0, x, 1) = c.g, image.at(0, x, 2) = c.b;
+        const Image out = apply(Grayscale(), image);
+        EXPECT_EQ(out.channels, 1);
+        EXPECT_EQ(out.at(0, 1, 0), c.gray) << int(c.r) << " " << int(c.g) << " " << int(c.b);
+        EXPECT_EQ(difference(apply(Grayscale(), out), out), 0);
+    }
+    EXPECT_THROW(apply(Grayscale(), Image(1, 1, 4)), ValueError);
+}
+
 TEST(Resize, OneSizeIsTheShorterSides) {
     EXPECT_LE(difference(apply(Resize(28), stored("rgb")), apply(Resize(28, 37), stored("rgb"))),
               0);  // 28 * 71 / 53 is 37.5

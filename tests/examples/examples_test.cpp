@@ -201,15 +201,22 @@ TEST_F(Examples, CompleteCvExampleResumes) {
     EXPECT_TRUE(fs::exists(folder / "out/step_4/state.json")) << whole.output;
     EXPECT_TRUE(fs::exists(folder / "logs/complete_cv_example/metrics.csv"));
     const Outcome rest =
-        run("complete_cv_example",
-            common + "--resume_from_checkpoint " + at("out/step_2") + " --output_dir " + at("b"));
+        run("complete_cv_example", common + "--resume_from_checkpoint " + at("out/step_2") +
+                                       " --output_dir " + at("b") +
+                                       " --with_tracking --project_dir " + at("logs_b"));
     ASSERT_EQ(rest.code, 0) << rest.output;
     EXPECT_TRUE(rest.has("Resumed from checkpoint: ")) << rest.output;
     EXPECT_EQ(rest.lines().back(), whole.lines().back());
     EXPECT_TRUE(rest.has("epoch 0: ")) << "step 2 lies within the first epoch";
+    // What is logged, the mean loss of the first epoch too, is the whole run's, digit for digit.
+    const auto logged = [&](const char* logs) {
+        return shell("cat " + at(logs) + "/complete_cv_example/metrics.csv").output;
+    };
+    EXPECT_NE(logged("logs").find("train_loss"), std::string::npos) << logged("logs");
+    EXPECT_EQ(logged("logs_b"), logged("logs"));
     const Outcome wrong = run("complete_cv_example", common + "--checkpointing_steps often");
-    EXPECT_EQ(wrong.code, 1);
-    EXPECT_TRUE(wrong.has("often")) << wrong.output;
+    EXPECT_EQ(wrong.code, 2);
+    EXPECT_TRUE(wrong.has("expected epoch or a number of steps from 1, got often")) << wrong.output;
 }
 
 // SIGTERM: the step is finished, the state saved, and the code is the shell's 128 + 15.
@@ -376,8 +383,53 @@ TEST_F(Examples, CvExampleSaysWhatIsWrong) {
     EXPECT_TRUE(o.has("nowhere")) << o.output;
     write_jpegs(folder / "images", 4);
     o = run("cv_example", "--model resnet19 --data_dir " + (folder / "images").string());
-    EXPECT_EQ(o.code, 1);
+    EXPECT_EQ(o.code, 2);
     EXPECT_TRUE(o.has("did you mean resnet18?")) << o.output;
+    o = run("cv_example", "--model minilm --data_dir " + (folder / "images").string());
+    EXPECT_EQ(o.code, 2) << "it takes texts";
+    EXPECT_EQ(run("mnist", "--device tpu").code, 2);
+    EXPECT_EQ(run("mnist", "--workers -1").code, 2);
+}
+
+// A network for small gray images gets such, from files of any size and colour.
+TEST_F(Examples, ImagesBecomeWhatTheModelTakes) {
+    write_jpegs(folder / "images", 10);
+    const std::string common = "--data_dir " + (folder / "images").string() +
+                               " --model lenet5 --batch_size 8 --cpu --epochs 1 ";
+    Outcome o = run("cv_example", common);
+    EXPECT_EQ(o.code, 0) << o.output;
+    EXPECT_TRUE(o.has("epoch 0: ")) << o.output;
+    o = run("cv_example", common + "--image_size 64");
+    EXPECT_EQ(o.code, 2);
+    EXPECT_TRUE(o.has("lenet5 takes images of 28 x 28 alone; leave --image_size out")) << o.output;
+    o = run("cv_example",
+            "--data_dir " + (folder / "images").string() + " --model alexnet --image_size 32");
+    EXPECT_EQ(o.code, 2);
+    EXPECT_TRUE(o.has("alexnet takes images of 63 x 63 and more")) << o.output;
+
+    for (const auto& entry : fs::directory_iterator(folder / "images")) {
+        const std::string name = entry.path().filename().string();
+        const fs::path to = folder / "classes" / name.substr(0, name.rfind('_'));
+        fs::create_directories(to);
+        fs::rename(entry.path(), to / name);
+    }
+    const std::string out = (folder / "out").string();
+    o = run("finetune_image_folder", "--data_dir " + (folder / "classes").string() +
+                                         " --model lenet5 --batch_size 8 --cpu --epochs 1 "
+                                         "--output_dir " +
+                                         out);
+    ASSERT_EQ(o.code, 0) << o.output;
+    o = run("inference", "--cpu --weights " + out + "/model.safetensors " +
+                             (folder / "classes/beagle/beagle_3.jpg").string());
+    EXPECT_EQ(o.code, 0) << o.output;
+}
+
+TEST_F(Examples, ErrorsOfSeveralProcessesNameTheRank) {
+    if (!can_launch_two()) GTEST_SKIP() << "there is no MPI";
+    const Outcome o = run_two("cv_example", "--cpu --data_dir " + (folder / "nowhere").string());
+    EXPECT_EQ(o.code, 1) << o.output;
+    EXPECT_TRUE(o.has("[rank 0] error: ") || o.has("[rank 1] error: ")) << o.output;
+    EXPECT_FALSE(o.has("\nerror: ") || o.output.rfind("error: ", 0) == 0) << o.output;
 }
 
 }  // namespace
