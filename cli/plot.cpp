@@ -102,8 +102,8 @@ std::vector<train::Panel> make_panels(const Args& args, const std::vector<RunMet
         if (std::find(found.begin(), found.end(), name) == found.end()) {
             std::sort(known.begin(), known.end());
             known.erase(std::unique(known.begin(), known.end()), known.end());
-            throw UsageError(fmt::format("no run has a metric \"{}\"{} There are: {}", name,
-                                         suggestion(name, known) + ".", fmt::join(known, ", ")));
+            throw UsageError(fmt::format("no run has a metric \"{}\"{}; there are: {}", name,
+                                         suggestion(name, known), fmt::join(known, ", ")));
         }
     return panels;
 }

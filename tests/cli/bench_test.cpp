@@ -157,7 +157,7 @@ TEST(Bench, ModelsMayHaveBatchSizesOfTheirOwn) {
 
 TEST(Bench, SaysWhatIsWrong) {
     const test::Outcome unknown = test::shell(kPippin.string() + " bench --models resnet19");
-    EXPECT_EQ(unknown.code, 1);
+    EXPECT_EQ(unknown.code, 2);
     EXPECT_TRUE(unknown.has("resnet19") && unknown.has("resnet18")) << unknown.output;
     const test::Outcome no_python = test::shell(
         kPippin.string() +
