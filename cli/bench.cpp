@@ -51,21 +51,32 @@ struct Asked {
     std::int64_t batch = 0;  // 0: the model's own, within the budget
 };
 
+// The batch size behind a colon; 0 where it is none.
+std::int64_t batch_of(const std::string& text, std::size_t colon) {
+    const char *first = text.data() + colon + 1, *last = text.data() + text.size();
+    std::int64_t batch = 0;
+    const auto [end, error] = std::from_chars(first, last, batch);
+    return error != std::errc() || end != last ? 0 : std::max<std::int64_t>(batch, 0);
+}
+
+// What is wrong with NAME or NAME:BATCH.
+std::string check_asked(const std::string& text) {
+    const std::size_t colon = text.find(':');
+    std::string name = text.substr(0, colon);
+    std::string wrong = model_name()(name);
+    if (wrong.empty() && colon != text.npos && batch_of(text, colon) < 1)
+        wrong = fmt::format(
+            "the batch size in '{}' must be a whole number from 1 on (for example {}:16)", text,
+            name);
+    return wrong;
+}
+
 std::vector<Asked> asked_models(const Args& a) {
     std::vector<Asked> out;
     for (const std::string& text : a.models) {
         const std::size_t colon = text.find(':');
-        Asked one{models::info(text.substr(0, colon)), a.batch};
-        if (colon != text.npos) {
-            const char *first = text.data() + colon + 1, *last = text.data() + text.size();
-            const auto [end, error] = std::from_chars(first, last, one.batch);
-            if (error != std::errc() || end != last || one.batch < 1)
-                throw ValueError(
-                    fmt::format("--models: the batch size in '{}' must be a whole number from 1 on "
-                                "(for example {}:16)",
-                                text, one.info.name));
-        }
-        out.push_back(std::move(one));
+        out.push_back({models::info(text.substr(0, colon)),
+                       colon == text.npos ? a.batch : batch_of(text, colon)});
     }
     if (a.models.empty())
         for (const models::Info& info : models::list())
@@ -196,7 +207,7 @@ std::function<int()> setup(CLI::App& app) {
            "pippin models)")
         ->type_name("MODEL")
         ->delimiter(',')
-        ->check(model_name());
+        ->check(checked(check_asked));
     app.add_option("--modes", a->modes, "train, eval")
         ->delimiter(',')
         ->check(one_of({"train", "eval"}));

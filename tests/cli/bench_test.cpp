@@ -150,7 +150,7 @@ TEST(Bench, ModelsMayHaveBatchSizesOfTheirOwn) {
                               "lenet5:99999999999999999999"}) {
         const test::Outcome bad =
             test::shell(kPippin.string() + " bench --models " + std::string(wrong));
-        EXPECT_EQ(bad.code, 1) << wrong;
+        EXPECT_EQ(bad.code, 2) << wrong;
         EXPECT_TRUE(bad.has(wrong) && bad.has("lenet5:16")) << bad.output;
     }
 }
