@@ -19,6 +19,9 @@ const AttentionCase kCases[] = {
     {1, 2, 40, 36, 7, 130, true, 'a', 0, false, DType::Float16},
     {2, 1, 35, 3, 256, 12, true, 'A', 0.1, false, DType::BFloat16, true},
     {1, 2, 3, 0, 4, 4},
+    // The gradient's scores are too many to be kept on software.
+    {1, 2, 150, 140, 20, 24, true, 'a', 0.2},
+    {3, 2, 64, 72, 16, 8, false, 'b', 0.1, false, DType::Float16, true},
 };
 
 TEST_F(Attention, EqualsTheReferenceTwice) {

@@ -175,7 +175,7 @@ TEST(Dialects, PlainCppGivesTheSameNumbers) {
     features.shared_bytes = 49152;
     features.parallel_groups = 4;
     features.winograd_tiles = features.winograd_channels = 8;
-    features.winograd_bytes = 100000;  // the batch in parts
+    features.tile_bytes = 100000;  // batches in parts, sequences of both kinds
     std::vector<gpu::KernelSource> kernels;
     std::vector<Job> jobs;
     std::vector<plan::Program> programs;
@@ -267,10 +267,15 @@ TEST(Dialects, PlainCppGivesTheSameNumbers) {
         for (int transposed = 0; transposed < 4; ++transposed)
             product(m, n, k, DType::Float16, transposed & 1, transposed / 2);
     for (const bool gradient : {false, true})
-        for (AttentionCase c : {AttentionCase{1, 2, 70, 90, 64, 64, true, 'a', 0.2},
-                                {1, 1, 9, 30, 20, 33, false, 'b', 0.3},
-                                {1, 1, 35, 70, 100, 100, false, 0, 0, false, DType::Float16},
-                                {1, 1, 3, 5, 30, 300, false, 'B'}}) {
+        for (AttentionCase c :
+             {AttentionCase{1, 2, 70, 90, 64, 64, true, 'a', 0.2},
+              {1, 1, 9, 30, 20, 33, false, 'b', 0.3},
+              {1, 1, 35, 70, 100, 100, false, 0, 0, false, DType::Float16},
+              {1, 1, 3, 5, 30, 300, false, 'B'},
+              // scores of a batch in parts; those that are never kept
+              {5, 2, 40, 33, 16, 24, false, 'a', 0.2, false, DType::Float32, true},
+              {5, 1, 33, 40, 16, 24, true, 'b', 0.3, false, DType::Float16},
+              {1, 2, 100, 130, 16, 20, true, 'B', 0.2}}) {
             c.gradient = gradient;
             trials.push_back(attention_trial(c));
         }

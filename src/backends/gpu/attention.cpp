@@ -55,13 +55,14 @@ AttentionShape::AttentionShape(const plan::HeavyLaunch& launch)
 
 void write_attention(Work& w, Step& s, const plan::HeavyLaunch& launch, const Features& f) {
     const AttentionShape a(launch);
-    if (launch.output.shape.numel() == 0) return;
+    if (launch.output.shape.numel() == 0 || write_attention_products(w, s, launch, a, f)) return;
     write_attention_pass(w, s, a, AttentionPass::Forward, operand_arg(launch.output),
                          launch.output.dtype, f);
 }
 
 void write_attention_grad(Work& w, Step& s, const plan::HeavyLaunch& launch, const Features& f) {
     const AttentionShape a(launch);
+    if (write_attention_products(w, s, launch, a, f)) return;
     const auto size = static_cast<std::int64_t>(size_of(launch.output.dtype));
     w.scratch_bytes = std::max(w.scratch_bytes, 12 * a.heads() * a.l);
     if (a.heads() * a.l > 0)

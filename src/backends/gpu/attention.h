@@ -22,6 +22,17 @@ struct AttentionShape {
     std::int64_t heads() const { return b * h; }
 };
 
+/// Functions of one score for kernels:
+///   float adjusted(PTR mask, int mask_base, int i, int j, float s): the score of query i and key
+///     j, -infinity where it is not seen; s is their product
+///   F4 kept(I64 key, I64 stream, int head, int i, int j): factors of dropout of keys j .. j + 3
+std::string score_functions(const AttentionShape& a);
+
+/// Attention or its gradient in products of matrices, whose scores are in scratch memory, part of
+/// the batch after part; false where one part alone is too large.
+bool write_attention_products(Work& w, Step& s, const plan::HeavyLaunch& l, const AttentionShape& a,
+                              const Features& f);
+
 /// What a kernel computes. Those of the gradient read the third's numbers from scratch, three
 /// floats a query: the row's maximum, 1 / (sum of exponents), and the sum of weight times gradient
 /// of the weight.

@@ -37,26 +37,6 @@ struct Tile {
     }
 };
 
-// Sixteen numbers of a thread's 4 x 4 elements: 1 / (1 - p), or 0 with probability p.
-constexpr const char* kDropout = R"(
-float one_of(F4 a, F4 b, int k) {
-    return k == 0   ? a.x
-           : k == 1 ? a.y
-           : k == 2 ? a.z
-           : k == 3 ? a.w
-           : k == 4 ? b.x
-           : k == 5 ? b.y
-           : k == 6 ? b.z
-                    : b.w;
-}
-F4 uniform_block(I64 key, I64 stream, I64 block) {
-    U4 four = philox(key, stream, block);
-    float unit = 5.9604644775390625e-8f;
-    return MAKE_F4(float(four.x >> 8) * unit, float(four.y >> 8) * unit, float(four.z >> 8) * unit,
-                   float(four.w >> 8) * unit);
-}
-)";
-
 class PassWriter {
   public:
     PassWriter(Work& w, Step& s, const AttentionShape& a, AttentionPass pass, const Arg& result,
@@ -100,7 +80,7 @@ class PassWriter {
         if (slopes_) k.shared.push_back({"F4", "slopes", scores});
         if (online_) k.shared.push_back({"float", "exchange", t_.rows() * (t_.wide + 1)});
         if (k.shared_bytes() > f_.shared_bytes) throw Error("it takes too much shared memory");
-        k.functions = functions();
+        k.functions = score_functions(a_);
         const std::int64_t blocks = ceil_div(row_extent_, t_.rows());
         const std::int64_t parts = width_ > 0 ? ceil_div(width_, t_.out_width()) : std::int64_t{1};
         write_body(k.body, blocks, parts);
@@ -161,58 +141,6 @@ class PassWriter {
             (drops_ ? 80 * 4 * t_.column_quads : 0);
         if (f_.small_tiles && ceil_div(column_extent_, t_.columns()) * each > f_.max_loop)
             throw Error("there are too many keys for software");
-    }
-
-    // --- functions of one element ---
-
-    std::string functions() const {
-        std::string out;
-        const auto n = [](std::int64_t v) { return std::to_string(v); };
-        // The score of query i and key j, -infinity where it is not seen.
-        out += "float adjusted(PTR mask, int mask_base, int i, int j, float s) {\n";
-        std::string unseen = fmt::format("i >= {} || j >= {}", n(a_.l), n(a_.s));
-        if (a_.attrs.causal) unseen += " || j > i";
-        out += fmt::format("if ({}) return AS_FLOAT(0xff800000u);\n", unseen);
-        out += fmt::format("float x = s * {};\n", constant(DType::Float32, a_.attrs.scale, 0));
-        if (a_.has_mask) {
-            plan::Operand m = a_.mask;
-            std::string at = "mask_base";
-            for (int d = 2; d < 4; ++d)
-                if (m.shape[d] != 1 && m.strides[static_cast<std::size_t>(d)] != 0)
-                    at += fmt::format(" + {} * {}", d == 2 ? "i" : "j",
-                                      m.strides[static_cast<std::size_t>(d)]);
-            const std::string value = load(m.dtype, "mask", at);
-            if (m.dtype == DType::Bool)
-                out += fmt::format("if (!{}) return AS_FLOAT(0xff800000u);\n", value);
-            else
-                out += fmt::format("x = x + {};\n", value);
-        }
-        out += "return x;\n}\n";
-        if (!drops_) return out;
-        out += kDropout;
-        // Those of query i and keys j .. j + 3.
-        const double p = a_.attrs.dropout;
-        const std::string limit = constant(DType::Float32, static_cast<float>(p), 0);
-        const std::string factor =
-            constant(DType::Float32, p >= 1 ? 0 : static_cast<float>(1 / (1 - p)), 0);
-        out += fmt::format(
-            "F4 kept(I64 key, I64 stream, int head, int i, int j) {{\n"
-            "I64 at = (I64(head) * I64({0}) + I64(i)) * I64({1}) + I64(j);\n"
-            "F4 a = uniform_block(key, stream, at >> 2);\n",
-            a_.l, a_.s);
-        if (a_.s % 4 == 0)
-            out += "F4 u = a;\n";
-        else
-            out +=
-                "F4 b = uniform_block(key, stream, (at >> 2) + I64(1));\n"
-                "int k = int(at & I64(3));\n"
-                "F4 u = MAKE_F4(one_of(a, b, k), one_of(a, b, k + 1), one_of(a, b, k + 2), "
-                "one_of(a, b, k + 3));\n";
-        out += fmt::format(
-            "return MAKE_F4(u.x < {0} ? 0.0f : {1}, u.y < {0} ? 0.0f : {1}, "
-            "u.z < {0} ? 0.0f : {1}, u.w < {0} ? 0.0f : {1});\n}}\n",
-            limit, factor);
-        return out;
     }
 
     // --- from memory to the stage ---

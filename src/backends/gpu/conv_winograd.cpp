@@ -65,7 +65,7 @@ class Winograd {
              std::int64_t columns, std::int64_t from, std::int64_t to)
         : w_(w), s_(s), g_(g), f_(f), tiles_h_(ceil_div(rows, 2)), tiles_w_(ceil_div(columns, 2)) {
         const std::int64_t image = tiles_h_ * tiles_w_ * 16 * 4 * (from + to);
-        const std::int64_t fit = std::clamp<std::int64_t>(f.winograd_bytes / image, 1, g.n);
+        const std::int64_t fit = std::clamp<std::int64_t>(f.tile_bytes / image, 1, g.n);
         images_ = ceil_div(g.n, ceil_div(g.n, fit));
     }
 

@@ -23,7 +23,9 @@ struct Features {
     /// Convolutions of 3 x 3 that go by Winograd's algorithm: of so many tiles of 2 x 2 pixels, and
     /// with input channels times output channels over their sum being so much.
     std::int64_t winograd_tiles = 1024, winograd_channels = 48;
-    std::int64_t winograd_bytes = std::int64_t{96} << 20;  ///< scratch for its tiles at a time
+    /// Scratch for Winograd's tiles, or for attention's scores, at a time; 0: attention keeps no
+    /// scores.
+    std::int64_t tile_bytes = std::int64_t{96} << 20;
 };
 
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
