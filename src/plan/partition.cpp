@@ -34,6 +34,45 @@ struct Edge {
     SmallVec<std::int32_t, 4> views;
 };
 
+// How far programs reach, so that a search for one need not go over all that comes after it. Users
+// have greater numbers than what they use; only a program with members on both sides of a number,
+// of which the first is stored, leads back over it.
+class Spans {
+  public:
+    explicit Spans(std::size_t nodes) : most_(nodes + 1, -1) {}
+
+    // The last member comes first: what is added to a program comes before it.
+    void joined(std::int32_t node, std::int32_t cluster, bool stored) {
+        const auto c = static_cast<std::size_t>(cluster);
+        if (c >= last_.size()) last_.resize(c + 1, -1);
+        last_[c] = std::max(last_[c], node);
+        if (!stored) return;
+        for (auto k = static_cast<std::size_t>(node) + 1; k < most_.size(); k += k & (~k + 1))
+            most_[k] = std::max(most_[k], last_[c]);
+    }
+    // The node behind which nothing leads back to the program.
+    std::int32_t no_way_back(std::int32_t cluster) const {
+        std::int32_t last = last_[static_cast<std::size_t>(cluster)];
+        for (;;) {
+            const std::int32_t further = most_up_to(last);
+            if (further <= last) return last;
+            last = further;
+        }
+    }
+
+  private:
+    // The last member of all programs that store one up to this node.
+    std::int32_t most_up_to(std::int32_t node) const {
+        std::int32_t out = -1;
+        for (auto k = static_cast<std::size_t>(node) + 1; k > 0; k -= k & (~k + 1))
+            out = std::max(out, most_[k]);
+        return out;
+    }
+
+    std::vector<std::int32_t> last_;  // of a program's members
+    std::vector<std::int32_t> most_;  // greatest of them, as a Fenwick tree over nodes
+};
+
 class Partition {
   public:
     explicit Partition(Lowering& l) : l_(l), stamp_(l.nodes.size(), 0), chain_(l.nodes.size(), 0) {}
@@ -248,6 +287,7 @@ class Partition {
         q.members.push_back(i);
         q.placements.push_back(j.placement);
         l_[i].clusters.push_back(j.cluster);
+        spans_.joined(i, j.cluster, l_[i].stored);
     }
 
     // Turns a program without reductions into the kept part of one over reduction i's input. Dims
@@ -316,6 +356,7 @@ class Partition {
         c.members.push_back(i);
         c.placements.push_back(j.placement);
         l_[i].clusters.push_back(id);
+        spans_.joined(i, id, l_[i].stored);
         return id;
     }
 
@@ -338,15 +379,17 @@ class Partition {
     bool reaches(const std::vector<std::int32_t>& from, std::int32_t q) {
         ++now_;
         std::vector<std::int32_t> work = from;
-        cluster_seen_.assign(l_.clusters.size(), 0);
+        cluster_seen_.resize(l_.clusters.size(), 0);
+        const std::int32_t last = spans_.no_way_back(q);
         while (!work.empty()) {
             const std::int32_t n = work.back();
             work.pop_back();
-            if (stamp_[static_cast<std::size_t>(n)] == now_) continue;
+            if (n > last || stamp_[static_cast<std::size_t>(n)] == now_) continue;
             stamp_[static_cast<std::size_t>(n)] = now_;
             for (auto c : l_[n].clusters) {
                 if (c == q) return true;
-                if (std::exchange(cluster_seen_[static_cast<std::size_t>(c)], 1)) continue;
+                if (std::exchange(cluster_seen_[static_cast<std::size_t>(c)], now_) == now_)
+                    continue;
                 for (auto m : cluster(c).members)
                     if (l_[m].stored)
                         for (auto u : l_[m].users)
@@ -516,6 +559,9 @@ class Partition {
             x.members.push_back(y.members[k]);
             x.placements.push_back(remapped(y.placements[k], moved));
         }
+        spans_.joined(*std::max_element(x.members.begin(), x.members.end()), a, false);
+        for (auto m : x.members)
+            spans_.joined(m, a, l_[m].stored);
         x.rows |= y.rows;
         y.dead = true;
         y.members.clear();
@@ -632,7 +678,8 @@ class Partition {
 
     Lowering& l_;
     std::vector<std::uint32_t> stamp_;
-    std::vector<char> cluster_seen_;
+    std::vector<std::uint32_t> cluster_seen_;
+    Spans spans_{l_.nodes.size()};
     std::vector<int> chain_;
     std::uint32_t now_ = 0;
 };
