@@ -260,9 +260,20 @@ class Queue {
 
 std::atomic<std::int64_t> fallbacks{0};
 
+// Queues are there; outlives them.
+std::atomic<bool> has_queues = false;
+
 struct Queues {
     std::mutex mutex;
     std::array<std::unique_ptr<Queue>, kMaxDevices> all;
+    Queues() { has_queues = true; }
+    ~Queues() {
+        for (auto& q : all)
+            q.reset();
+        has_queues = false;
+    }
+    Queues(const Queues&) = delete;
+    Queues& operator=(const Queues&) = delete;
 };
 Queues& queues() {
     static Queues q;
@@ -277,9 +288,23 @@ Queue& queue(Device device) {
     return *own;
 }
 
+// Waits for the work in flight when a thread that gave work ends. At the program's end that comes
+// before all static objects are destroyed: those that libraries make while they run, too, with
+// generated code in them that the work may be running.
+struct Finisher {
+    ~Finisher() {
+        if (!has_queues) return;
+        for (auto& q : queues().all)
+            if (q) q->wait_until_idle();
+    }
+    void be_there() {}
+};
+
 }  // namespace
 
 void submit(Device device, Submission s) {
+    static thread_local Finisher finisher;
+    finisher.be_there();
     const recording::Range range("submit");
     queue(device).submit(std::move(s));
 }
