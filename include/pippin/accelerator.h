@@ -172,8 +172,11 @@ class Accelerator {
     /// Text of your own that travels with checkpoints: `save` gives it, `load` gets it back.
     void register_for_checkpointing(const std::string& name, std::function<std::string()> save,
                                     std::function<void(const std::string&)> load);
-    /// Weights alone, as model.safetensors in `folder`; FileError when that fails.
-    void save_model(const nn::Module& model, const std::filesystem::path& folder) const;
+    /// Weights alone, as model.safetensors in `folder`, or in shards of at most `max_shard_size`
+    /// (a number of bytes, or as in "500MB" and "2GiB") with an index (io::save_sharded). FileError
+    /// when that fails, ValueError for a size that is none.
+    void save_model(const nn::Module& model, const std::filesystem::path& folder,
+                    const std::string& max_shard_size = "10GB") const;
     /// The next loop over this loader begins at that batch of its epoch and loads none before.
     void skip_first_batches(data::DataLoader& loader, std::int64_t batches) const {
         loader.skip_to(batches);

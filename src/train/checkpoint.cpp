@@ -6,8 +6,10 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "io/atomic_file.h"
@@ -469,14 +471,42 @@ void Accelerator::Impl::read_state(const fs::path& folder) {
                    made_on, m.device.str());
 }
 
-void Accelerator::save_model(const nn::Module& model, const fs::path& folder) const {
+namespace {
+
+// Bytes of a size like "10GB" or "512 MiB".
+std::uint64_t bytes_of(const std::string& text) {
+    std::uint64_t number = 0;
+    const char *first = text.data(), *last = first + text.size();
+    const auto [end, error] = std::from_chars(first, last, number);
+    std::string unit(end, last);
+    std::erase(unit, ' ');
+    for (char& c : unit)
+        c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    static const std::map<std::string, std::uint64_t> units{
+        {"", 1},          {"B", 1},         {"KB", 1000},    {"MB", 1000000}, {"GB", 1000000000},
+        {"KIB", 1 << 10}, {"MIB", 1 << 20}, {"GIB", 1 << 30}};
+    const auto unit_bytes = units.find(unit);
+    if (error != std::errc() || number == 0 || unit_bytes == units.end() ||
+        number > (std::uint64_t{1} << 62) / unit_bytes->second)
+        throw ValueError(fmt::format(
+            "Accelerator.save_model: \"{}\" is no size; give bytes, or KB, MB, GB, KiB, MiB or GiB "
+            "as in \"500MB\"",
+            text));
+    return number * unit_bytes->second;
+}
+
+}  // namespace
+
+void Accelerator::save_model(const nn::Module& model, const fs::path& folder,
+                             const std::string& max_shard_size) const {
+    const std::uint64_t bytes = bytes_of(max_shard_size);
     if (!is_main_process()) return;
     std::error_code error;
     fs::create_directories(folder, error);
     if (error)
         throw FileError(fmt::format("Accelerator.save_model: cannot make the folder {}: {}",
                                     folder.string(), error.message()));
-    io::save_safetensors(folder / "model.safetensors", model.state_dict(), {{"format", "pt"}});
+    io::save_sharded(folder, model.state_dict(), bytes, {{"format", "pt"}});
 }
 
 }  // namespace pippin

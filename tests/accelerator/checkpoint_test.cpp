@@ -10,6 +10,7 @@
 #include "accelerator/run.h"
 #include "common/expect_error.h"
 #include "common/temp_folder.h"
+#include "pippin/io.h"
 
 namespace pippin {
 namespace {
@@ -138,6 +139,35 @@ TEST(Checkpoint, AnotherModelsStateChangesNothing) {
     EXPECT_EQ(loader.position().epoch, 0);
     Accelerator none(in(folder.path()));
     EXPECT_ERROR(none.load_state(saved), FileError, "1 models, but 0 were prepared");
+}
+
+TEST(Checkpoint, AModelIsSavedInShards) {
+    const TempFolder folder;
+    TestRun run(in(folder.path()));
+    const fs::path to = folder.path() / "model", index = to / "model.safetensors.index.json";
+    const auto same = [&] {
+        const io::NamedTensors all = io::load(to);
+        const auto want = run.model->state_dict();
+        ASSERT_EQ(all.size(), want.size());
+        for (const auto& [name, tensor] : want) {
+            const auto it = std::find_if(all.begin(), all.end(),
+                                         [&](const auto& t) { return t.first == name; });
+            ASSERT_NE(it, all.end()) << name;
+            EXPECT_EQ(it->second.to_vector<float>(), tensor.to_vector<float>()) << name;
+        }
+    };
+    run.accelerator.save_model(*run.model, to, "64 B");
+    EXPECT_TRUE(fs::exists(index));
+    EXPECT_FALSE(fs::exists(to / "model.safetensors"));
+    same();
+    run.accelerator.save_model(*run.model, to);
+    EXPECT_FALSE(fs::exists(index));
+    EXPECT_EQ(std::distance(fs::directory_iterator(to), fs::directory_iterator()), 1);
+    same();
+    for (const char* bad : {"", "0", "-1MB", "10 apples", "1.5GB", "99999999999GB"})
+        EXPECT_ERROR(run.accelerator.save_model(*run.model, to, bad), ValueError, "is no size",
+                     "500MB");
+    same();
 }
 
 TEST(Checkpoint, TextOfOnesOwnTravelsWithIt) {
