@@ -249,7 +249,11 @@ std::unique_ptr<HeavyKernel> make_onednn(const plan::HeavyLaunch& launch) {
     const auto library = [](const plan::HeavyLaunch& l) -> std::unique_ptr<HeavyKernel> {
         return std::make_unique<OneDnnMatmul>(l);
     };
-    if (auto split = make_matmul_split(launch, library)) return split;
+    // With fewer rows the parts of B, which are made anew each time, cost more than they save.
+    const Shape& to = launch.output.shape;
+    const bool few_rows = to[to.rank() - 2] < 256 && launch.operands[0].shape.numel() < (1 << 20);
+    if (!few_rows)
+        if (auto split = make_matmul_split(launch, library)) return split;
     return library(launch);
 }
 
