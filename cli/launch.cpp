@@ -268,10 +268,8 @@ std::function<int()> setup(CLI::App& app) {
         const Settings settings(*args);
         const fs::path program = find_program(rest.front());
         const std::string assumed = settings.assumptions();
-        if (args->quiet) {
-        } else if (settings.debug()) {
-            fmt::print(stderr, "{}", settings.str());
-        } else if (!assumed.empty()) {
+        if (!args->quiet && settings.debug()) fmt::print(stderr, "{}", settings.str());
+        if (!args->quiet && !settings.debug() && !assumed.empty()) {
             fmt::print(stderr,
                        "pippin launch: no config file, assuming {} (pippin config asks, --quiet "
                        "says nothing)\n",

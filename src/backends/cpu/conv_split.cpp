@@ -6,7 +6,6 @@
 #include <cstring>
 #include <vector>
 
-#include "backends/cpu/amx.h"
 #include "backends/cpu/split_lines.h"
 #include "backends/cpu/split_product.h"
 #include "backends/cpu/split_tiles.h"
@@ -45,8 +44,7 @@ class SplitConv : public HeavyKernel {
         planes_ = rows_ + 2 * lines.around + kBlock;
         for (int64_t y = 0; y < lines.taps_h; ++y)
             for (int64_t x = 0; x < lines.taps_w; ++x) {
-                const int64_t rows =
-                    (y * g.dilation[0] - g.pad[0]) * lines.line + x * g.dilation[1] - g.pad[1];
+                const int64_t rows = lines.rows_on(g, y, x);
                 taps_.push_back((lines.around + (backward_ ? -rows : rows)) * 64);
             }
         panel_ = lines.taps() * depths_ * kPanelBytes;
@@ -147,20 +145,13 @@ class SplitConv : public HeavyKernel {
     void convolve(void* const* operands, float* output, std::atomic<bool>& good) const {
         const Lines& l = lines_;
         const int threads = std::min(threads_, num_threads());
-        const int64_t row_blocks = up(l.pixels_with_gaps(), kBlock) / kBlock;
-        const int64_t column_blocks = up(l.to, kBlock) / kBlock;
-        int64_t parts = (row_blocks + rows_ / kBlock - 1) / (rows_ / kBlock), column_parts = 1;
-        // Threads share rows, or where those are few, columns.
-        if (parts < threads && column_blocks >= threads)
-            column_parts = (threads + parts - 1) / parts;
-        else
-            parts = std::min(up(parts, threads), row_blocks);
-        const auto task = [&](int64_t t, int thread, std::vector<std::int32_t>& to_rows) {
-            const int64_t part = t / column_parts, column_part = t % column_parts;
-            const int64_t first = row_blocks * part / parts * kBlock;
-            const int64_t last =
-                std::min(row_blocks * (part + 1) / parts * kBlock, l.pixels_with_gaps());
-            const split::Rows rows{of_thread(thread), 64, 3 * planes_ * 64, planes_ * 64};
+        std::vector<std::vector<std::int32_t>> rows_of_threads(static_cast<std::size_t>(threads));
+        const auto task = [&](const BlockTask& t) {
+            std::vector<std::int32_t>& to_rows =
+                rows_of_threads[static_cast<std::size_t>(t.thread)];
+            const int64_t first = t.first_row * kBlock;
+            const int64_t last = std::min(t.last_row * kBlock, l.pixels_with_gaps());
+            const split::Rows rows{of_thread(t.thread), 64, 3 * planes_ * 64, planes_ * 64};
             split::Range range;
             split_pixels(static_cast<const float*>(operands[0]), first - l.around,
                          first + up(last - first, kBlock) + l.around, rows, range);
@@ -173,8 +164,7 @@ class SplitConv : public HeavyKernel {
                                        : -1;
             }
             const split::Tiles tiles;
-            for (int64_t j = column_blocks * column_part / column_parts;
-                 j < column_blocks * (column_part + 1) / column_parts; ++j) {
+            for (int64_t j = t.first_column; j < t.last_column; ++j) {
                 const int64_t n = j * kBlock;
                 split::Output out{output + n, l.to};
                 if (bias_ >= 0) out.bias = static_cast<const float*>(operands[bias_]) + n;
@@ -192,12 +182,8 @@ class SplitConv : public HeavyKernel {
                 }
             }
         };
-        const int64_t tasks = parts * column_parts, share = std::min<int64_t>(threads, tasks);
-        parallel_threads(static_cast<int>(share), [&](int thread) {
-            std::vector<std::int32_t> to_rows;
-            for (int64_t t = tasks * thread / share; t < tasks * (thread + 1) / share; ++t)
-                task(t, thread, to_rows);
-        });
+        share_blocks(threads, up(l.pixels_with_gaps(), kBlock) / kBlock, rows_ / kBlock,
+                     up(l.to, kBlock) / kBlock, task);
     }
 
     Lines lines_;
@@ -216,14 +202,8 @@ class SplitConv : public HeavyKernel {
 
 std::unique_ptr<HeavyKernel> make_conv_split(const plan::HeavyLaunch& l, const ConvGeometry& g,
                                              const MakeKernel& make_other) {
-    if (!has_amx() || l.output.dtype != DType::Float32 || l.op == &graph::ops::kConv2dGradWeight)
+    if (!can_split(l) || l.op == &graph::ops::kConv2dGradWeight || !split::keeps_size(g))
         return nullptr;
-    for (const plan::Operand& o : l.operands)
-        if (o.dtype != DType::Float32) return nullptr;
-    const plan::Activation activation = l.epilogue.activation;
-    if (activation != plan::Activation::None && activation != plan::Activation::Relu)
-        return nullptr;
-    if (!split::keeps_size(g)) return nullptr;
     const bool backward = l.op == &graph::ops::kConv2dGradInput;
     const Lines lines(g, backward ? g.co : g.ci, backward ? g.ci : g.co);
     // Splitting pays where each number is used often enough, on tiles that are mostly full.

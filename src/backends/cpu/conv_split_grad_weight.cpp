@@ -5,7 +5,6 @@
 #include <cstring>
 #include <vector>
 
-#include "backends/cpu/amx.h"
 #include "backends/cpu/split_lines.h"
 #include "backends/cpu/split_product.h"
 #include "backends/cpu/split_tiles.h"
@@ -178,11 +177,8 @@ class SplitGradWeight : public HeavyKernel {
 std::unique_ptr<HeavyKernel> make_conv_split_grad_weight(const plan::HeavyLaunch& l,
                                                          const ConvGeometry& g,
                                                          const MakeKernel& make_other) {
-    if (!has_amx() || l.op != &graph::ops::kConv2dGradWeight || !split::keeps_size(g))
+    if (!can_split(l) || l.op != &graph::ops::kConv2dGradWeight || !split::keeps_size(g))
         return nullptr;
-    if (l.output.dtype != DType::Float32) return nullptr;
-    for (const plan::Operand& o : l.operands)
-        if (o.dtype != DType::Float32) return nullptr;
     const Lines lines(g, g.ci, g.co);
     if (!lines.pays() || SplitGradWeight::sums(lines) * 4 > kMostSumBytes) return nullptr;
     return std::make_unique<SplitGradWeight>(l, g, lines, make_other);

@@ -22,31 +22,48 @@ void OtherKernel::run(void* const* operands, void* output) {
     kernel_->run(operands, output);
 }
 
+bool can_split(const plan::HeavyLaunch& l) {
+    if (!has_amx() || l.output.dtype != DType::Float32) return false;
+    for (const plan::Operand& o : l.operands)
+        if (o.dtype != DType::Float32) return false;
+    const plan::Activation activation = l.epilogue.activation;
+    return activation == plan::Activation::None || activation == plan::Activation::Relu;
+}
+
+void share_blocks(int threads, std::int64_t rows, std::int64_t most, std::int64_t columns,
+                  const std::function<void(const BlockTask&)>& task) {
+    std::int64_t parts = (rows + most - 1) / most, column_parts = 1;
+    if (parts < threads && columns >= threads)
+        column_parts = (threads + parts - 1) / parts;
+    else
+        parts = std::min(split::up(parts, threads), rows);
+    const std::int64_t tasks = parts * column_parts, share = std::min<std::int64_t>(threads, tasks);
+    parallel_threads(static_cast<int>(share), [&](int thread) {
+        for (std::int64_t t = tasks * thread / share; t < tasks * (thread + 1) / share; ++t) {
+            const std::int64_t r = t / column_parts, c = t % column_parts;
+            task({rows * r / parts, rows * (r + 1) / parts, columns * c / column_parts,
+                  columns * (c + 1) / column_parts, thread});
+        }
+    });
+}
+
 namespace {
 
 using split::kBlock;
 using split::kDepth;
 using split::kPanelBytes;
+using split::up;
 using std::int64_t;
 
 constexpr int64_t kDepthAtOnce = 768;           // so that parts of rows stay in the second cache
 constexpr int64_t kRowBytes = 900 << 10;        // of those parts
 constexpr int64_t kMostColumnBytes = 96 << 20;  // of packed columns
 
-int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
-class SplitMatmul : public HeavyKernel {
+class SplitMatmul : public HeavyKernel, OneProduct {
   public:
     SplitMatmul(const plan::HeavyLaunch& l, const plan::Operand& a, const plan::Operand& b,
                 const MakeKernel& make_other)
-        : m_(a.shape[a.shape.rank() - 2]),
-          k_(a.shape.back()),
-          n_(b.shape.back()),
-          a_row_(row_stride(a)),
-          a_column_(column_stride(a)),
-          b_row_(row_stride(b)),
-          b_column_(column_stride(b)),
-          c_row_(row_stride(l.output)),
+        : OneProduct(a, b, l.output),
           bias_(l.epilogue.bias),
           residual_(l.epilogue.residual),
           relu_(l.epilogue.activation == plan::Activation::Relu),
@@ -87,22 +104,10 @@ class SplitMatmul : public HeavyKernel {
   private:
     void multiply(const float* a, int64_t k, int64_t depth, int64_t panel, void* const* operands,
                   void* output, std::atomic<bool>& good) const {
-        const int threads = std::min(threads_, num_threads());
-        const int64_t row_blocks = up(m_, kBlock) / kBlock, most = rows_ / kBlock;
-        // Threads share rows, or where those are few, columns.
-        int64_t parts = (row_blocks + most - 1) / most;
-        int64_t column_parts = 1;
-        const int64_t column_blocks = up(n_, kBlock) / kBlock;
-        if (parts < threads && column_blocks >= threads)
-            column_parts = (threads + parts - 1) / parts;
-        else
-            parts = std::min(up(parts, threads), row_blocks);
-        const auto task = [&](int64_t t, int thread) {
-            const int64_t part = t / column_parts, column_part = t % column_parts;
-            const int64_t first = row_blocks * part / parts * kBlock;
-            const int64_t last = std::min(row_blocks * (part + 1) / parts * kBlock, m_);
+        const auto task = [&](const BlockTask& t) {
+            const int64_t first = t.first_row * kBlock, last = std::min(t.last_row * kBlock, m_);
             std::byte* const rows =
-                static_cast<std::byte*>(scratch) + column_bytes_ + thread * row_bytes_;
+                static_cast<std::byte*>(scratch) + column_bytes_ + t.thread * row_bytes_;
             const int64_t plane = up(last - first, kBlock) * 64;
             const split::Rows to{rows, 64, 3 * plane, plane};
             split::Range range;
@@ -111,8 +116,7 @@ class SplitMatmul : public HeavyKernel {
             if (!range.good) good = false;
             const split::Tiles tiles;
             const int64_t tap = 0;
-            for (int64_t j = column_blocks * column_part / column_parts;
-                 j < column_blocks * (column_part + 1) / column_parts; ++j) {
+            for (int64_t j = t.first_column; j < t.last_column; ++j) {
                 const int64_t n = j * kBlock;
                 for (int64_t r = first; r < last; r += kBlock) {
                     split::Product p{to, static_cast<std::byte*>(scratch) + j * panel,
@@ -133,15 +137,11 @@ class SplitMatmul : public HeavyKernel {
                 }
             }
         };
-        const int64_t tasks = parts * column_parts;
-        parallel_threads(static_cast<int>(std::min<int64_t>(threads, tasks)), [&](int thread) {
-            const auto share = std::min<int64_t>(threads, tasks);
-            for (int64_t t = tasks * thread / share; t < tasks * (thread + 1) / share; ++t)
-                task(t, thread);
-        });
+        share_blocks(std::min(threads_, num_threads()), up(m_, kBlock) / kBlock, rows_ / kBlock,
+                     up(n_, kBlock) / kBlock, task);
     }
 
-    int64_t m_, k_, n_, a_row_, a_column_, b_row_, b_column_, c_row_, residual_row_ = 0;
+    int64_t residual_row_ = 0;
     int bias_, residual_;
     bool relu_;
     int64_t depth_ = 0, rows_ = 0, column_bytes_ = 0, row_bytes_ = 0;
@@ -160,15 +160,10 @@ bool has_unit_stride(const plan::Operand& o) { return row_stride(o) == 1 || colu
 
 std::unique_ptr<HeavyKernel> make_matmul_split(const plan::HeavyLaunch& l,
                                                const MakeKernel& make_other) {
-    if (!has_amx() || l.output.dtype != DType::Float32) return nullptr;
-    for (const plan::Operand& o : l.operands)
-        if (o.dtype != DType::Float32) return nullptr;
+    if (!can_split(l)) return nullptr;
     const plan::Operand a = matrix_a(l), b = matrix_b(l);
     if (!one_matrix(a) || !one_matrix(b) || !one_matrix(l.output)) return nullptr;
     if (!has_unit_stride(a) || !has_unit_stride(b) || column_stride(l.output) != 1) return nullptr;
-    const plan::Activation activation = l.epilogue.activation;
-    if (activation != plan::Activation::None && activation != plan::Activation::Relu)
-        return nullptr;
     if (l.epilogue.bias >= 0 &&
         l.operands[static_cast<std::size_t>(l.epilogue.bias)].shape.numel() != b.shape.back())
         return nullptr;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/amx.h"
 #include "backends/cpu/matmul_view.h"
 #include "backends/cpu/split_product.h"
 #include "backends/cpu/split_tiles.h"
@@ -17,32 +16,25 @@ namespace {
 using split::kBlock;
 using split::kDepth;
 using split::kPanelBytes;
+using split::up;
 using std::int64_t;
 
 constexpr int64_t kParts = 16;
 constexpr int64_t kSplitBytes = 1 << 20;     // of both operands at once: half of the second cache
 constexpr int64_t kMostResult = 160 * 1024;  // numbers of a result
 
-int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
-class DeepMatmul : public HeavyKernel {
+class DeepMatmul : public HeavyKernel, OneProduct {
   public:
     DeepMatmul(const plan::HeavyLaunch& l, const plan::Operand& a, const plan::Operand& b,
                const MakeKernel& make_other)
-        : m_(a.shape[a.shape.rank() - 2]),
-          k_(a.shape.back()),
-          n_(b.shape.back()),
-          a_row_(row_stride(a)),
-          a_column_(column_stride(a)),
-          b_row_(row_stride(b)),
-          b_column_(column_stride(b)),
-          c_row_(row_stride(l.output)),
+        : OneProduct(a, b, l.output),
           rows_(up(m_, kBlock)),
           columns_(up(n_, kBlock)),
+          deep_(up((k_ + kParts - 1) / kParts, kDepth)),
           threads_(num_threads()),
           other_(l, make_other) {
         depth_ = std::max(kSplitBytes / ((rows_ + columns_) * 6) / kDepth, int64_t{1}) * kDepth;
-        depth_ = std::min(depth_, up((k_ + kParts - 1) / kParts, kDepth));
+        depth_ = std::min(depth_, deep_);
         split_bytes_ = (rows_ + columns_) * depth_ * 6;
         scratch_bytes =
             static_cast<std::size_t>(kParts * rows_ * columns_ * 4 + threads_ * split_bytes_);
@@ -52,7 +44,7 @@ class DeepMatmul : public HeavyKernel {
         const auto* a = static_cast<const float*>(operands[0]);
         const auto* b = static_cast<const float*>(operands[1]);
         auto* const sums = static_cast<float*>(scratch);
-        const int64_t step = rows_ * columns_, deep = up((k_ + kParts - 1) / kParts, kDepth);
+        const int64_t step = rows_ * columns_, deep = deep_;
         const int64_t parts = (k_ + deep - 1) / deep;
         std::atomic<bool> good{true};
         const int64_t share = std::min<int64_t>(std::min(threads_, num_threads()), parts);
@@ -105,8 +97,9 @@ class DeepMatmul : public HeavyKernel {
         return true;
     }
 
-    int64_t m_, k_, n_, a_row_, a_column_, b_row_, b_column_, c_row_;
-    int64_t rows_, columns_, depth_ = 0, split_bytes_ = 0;
+    int64_t rows_, columns_;
+    int64_t deep_;  // of a part
+    int64_t depth_ = 0, split_bytes_ = 0;
     int threads_;
     OtherKernel other_;
 };

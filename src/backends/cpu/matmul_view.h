@@ -35,4 +35,21 @@ inline std::int64_t column_stride(const plan::Operand& o) {
     return o.strides[static_cast<std::size_t>(o.shape.rank() - 1)];
 }
 
+/// What a kernel of one product C = A B of single matrices goes by: extents, and strides in
+/// numbers.
+class OneProduct {
+  protected:
+    OneProduct(const plan::Operand& a, const plan::Operand& b, const plan::Operand& c)
+        : m_(a.shape[a.shape.rank() - 2]),
+          k_(a.shape.back()),
+          n_(b.shape.back()),
+          a_row_(row_stride(a)),
+          a_column_(column_stride(a)),
+          b_row_(row_stride(b)),
+          b_column_(column_stride(b)),
+          c_row_(row_stride(c)) {}
+
+    std::int64_t m_, k_, n_, a_row_, a_column_, b_row_, b_column_, c_row_;
+};
+
 }  // namespace pippin::cpu

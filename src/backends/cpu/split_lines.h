@@ -8,8 +8,6 @@
 
 namespace pippin::cpu::split {
 
-constexpr std::int64_t up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
-
 /// Whether y is as large as x, in each direction, and windows lie evenly around their pixels.
 inline bool keeps_size(const ConvGeometry& g) {
     const std::int64_t kernel[2] = {g.kh, g.kw};

@@ -36,6 +36,19 @@ std::unique_ptr<HeavyKernel> make_conv_split_grad_weight(const plan::HeavyLaunch
                                                          const ConvGeometry& geometry,
                                                          const MakeKernel& make_other);
 
+/// Whether this processor and a launch's dtypes and activation are such as all of these can do.
+bool can_split(const plan::HeavyLaunch& launch);
+
+/// Which blocks of a product's rows and columns one task computes, both from first to before last.
+struct BlockTask {
+    std::int64_t first_row, last_row, first_column, last_column;
+    int thread;
+};
+/// Shares blocks among threads, for each task at most `most` of rows: threads share rows, or where
+/// those are few, columns.
+void share_blocks(int threads, std::int64_t rows, std::int64_t most, std::int64_t columns,
+                  const std::function<void(const BlockTask&)>& task);
+
 /// The kernel that takes over, made when it is first wanted, with scratch memory of its own.
 class OtherKernel {
   public:

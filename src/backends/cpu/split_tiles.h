@@ -14,6 +14,7 @@ inline constexpr std::int64_t kTile = 16;   ///< rows of A and columns of B in a
 inline constexpr std::int64_t kDepth = 32;  ///< of the inner extent in a tile
 inline constexpr std::int64_t kBlock = 32;  ///< rows and columns of C that are computed together
 inline constexpr std::int64_t kTileBytes = 1024;
+constexpr std::int64_t up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 /// Packed bytes of B for kBlock columns and kDepth of the inner extent.
 inline constexpr std::int64_t kPanelBytes = 3 * 2 * kTileBytes;
 

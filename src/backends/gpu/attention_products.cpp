@@ -16,8 +16,6 @@ namespace {
 
 constexpr int kTeam = 32;  // threads of a row
 
-std::int64_t align(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
-
 // A matrix for each head (b) of a part; neighbours in a row are neighbours in memory if `dense`.
 struct Matrix {
     Arg at;
@@ -30,12 +28,12 @@ class Products {
   public:
     Products(Work& w, Step& s, const plan::HeavyLaunch& l, const AttentionShape& a,
              const Features& f, bool gradient)
-        : w_(w), s_(s), l_(l), a_(a), f_(f), gradient_(gradient), stride_(align(a.s, 8)) {
+        : w_(w), s_(s), l_(l), a_(a), f_(f), gradient_(gradient), stride_(ceil_div(a.s, 8) * 8) {
         halves_ = f.matrices && a.q.dtype == DType::Float16;
         const std::int64_t scores = a.h * a.l * stride_;
         const std::int64_t each = scores * (halves_ ? 6 : 4) * (gradient ? 2 : 1);
         parts_ = std::min(f.tile_bytes / std::max<std::int64_t>(each, 1), a.b);
-        if (parts_ > 0) parts_ = ceil_div(a.b, ceil_div(a.b, parts_));
+        if (parts_ > 0) parts_ = even_part(a.b, parts_);
     }
     bool fits() const {
         return parts_ > 0 && parts_ * a_.h * a_.l * stride_ < (std::int64_t{1} << 31) - 4096;
@@ -43,10 +41,10 @@ class Products {
 
     void run() {
         const std::int64_t all = parts_ * a_.h * a_.l * stride_;
-        scores_at_ = reserve(all * 4);
-        if (gradient_) slopes_at_ = reserve(all * 4);
-        weights_at_ = halves_ ? reserve(all * 2) : scores_at_;
-        inner_at_ = !gradient_ ? 0 : halves_ ? reserve(all * 2) : slopes_at_;
+        scores_at_ = scratch_.reserve(all * 4);
+        if (gradient_) slopes_at_ = scratch_.reserve(all * 4);
+        weights_at_ = halves_ ? scratch_.reserve(all * 2) : scores_at_;
+        inner_at_ = !gradient_ ? 0 : halves_ ? scratch_.reserve(all * 2) : slopes_at_;
         for (first_ = 0; first_ < a_.b; first_ += parts_) {
             heads_ = std::min(parts_, a_.b - first_) * a_.h;
             part();
@@ -54,13 +52,6 @@ class Products {
     }
 
   private:
-    std::int64_t reserve(std::int64_t bytes) {
-        const std::int64_t at = end_;
-        end_ += align(bytes, 256);
-        w_.scratch_bytes = std::max(w_.scratch_bytes, end_);
-        return at;
-    }
-
     Matrix operand(const plan::Operand& o) const {
         Matrix m;
         m.at = operand_arg(o);
@@ -139,7 +130,7 @@ class Products {
                 "x, F4 y) {\n" +
                 epilogue8(l_, "", to) + "}\n";
         g.a = a.at, g.b = b.at, g.c = c.at;
-        g.scratch_from = end_;
+        g.scratch_from = scratch_.end();
         write_gemm(w_, s_, g, f_);
     }
 
@@ -282,7 +273,8 @@ class Products {
     const std::int64_t stride_;  // of a row of scores
     bool halves_ = false;        // weights are kept for matrix units
     std::int64_t parts_ = 0, first_ = 0, heads_ = 0;
-    std::int64_t scores_at_ = 0, slopes_at_ = 0, weights_at_ = 0, inner_at_ = 0, end_ = 0;
+    std::int64_t scores_at_ = 0, slopes_at_ = 0, weights_at_ = 0, inner_at_ = 0;
+    ScratchPlaces scratch_{w_};
 };
 
 }  // namespace

@@ -281,8 +281,6 @@ void write_depthwise(Work& w, Step& s, const plan::HeavyLaunch& l, const ConvGeo
     s.dispatches.push_back(std::move(d));
 }
 
-std::int64_t align(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
-
 }  // namespace
 
 void write_conv2d(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& f) {
@@ -322,7 +320,7 @@ void write_conv2d(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& 
     set_epilogue_args(gemm, l);
     if (!packed) {
         pack_weights(w, s, g, weight, true, weights);
-        gemm.scratch_from = align(weights.bytes(g));
+        gemm.scratch_from = scratch_align(weights.bytes(g));
     }
     write_gemm(w, s, gemm, f);
 }
@@ -375,7 +373,7 @@ void write_conv2d_grad_input(Work& w, Step& s, const plan::HeavyLaunch& l, const
     gemm.b = scratch_arg(0);
     set_epilogue_args(gemm, l);
     pack_weights(w, s, g, weight, false, weights);
-    gemm.scratch_from = align(weights.bytes(g));
+    gemm.scratch_from = scratch_align(weights.bytes(g));
     write_gemm(w, s, gemm, f);
 }
 

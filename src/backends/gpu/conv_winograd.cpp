@@ -11,6 +11,7 @@
 
 #include "backends/gpu/conv.h"
 #include "backends/gpu/expression.h"
+#include "backends/gpu/lines.h"
 
 namespace pippin::gpu {
 
@@ -66,7 +67,7 @@ class Winograd {
         : w_(w), s_(s), g_(g), f_(f), tiles_h_(ceil_div(rows, 2)), tiles_w_(ceil_div(columns, 2)) {
         const std::int64_t image = tiles_h_ * tiles_w_ * 16 * 4 * (from + to);
         const std::int64_t fit = std::clamp<std::int64_t>(f.tile_bytes / image, 1, g.n);
-        images_ = ceil_div(g.n, ceil_div(g.n, fit));
+        images_ = even_part(g.n, fit);
     }
 
     // Calls f(first image, images) for one part of the batch after the other.
@@ -77,14 +78,8 @@ class Winograd {
     std::int64_t tiles(std::int64_t images) const { return images * tiles_h_ * tiles_w_; }
 
     // A place in scratch memory.
-    std::int64_t reserve(std::int64_t floats) {
-        const std::int64_t at = end_;
-        end_ += (floats * 4 + 255) / 256 * 256;
-        w_.scratch_bytes = std::max(w_.scratch_bytes, end_);
-        return at;
-    }
+    std::int64_t reserve(std::int64_t floats) { return scratch_.reserve(floats * 4); }
     std::int64_t most_tiles() const { return tiles(images_); }
-    std::int64_t end() const { return end_; }
 
     // An image of a map and those behind it.
     static Arg from_image(const plan::Operand& o, std::int64_t image) {
@@ -115,8 +110,8 @@ class Winograd {
         for (std::size_t k = 0; k < 16; ++k)
             body += fmt::format("ST_F32(to, {} + i, {});\n", static_cast<std::int64_t>(k) * all,
                                 name('y', k / 4, k % 4));
-        threads(title, all, places(images, channels) + body,
-                {from_image(o, first), scratch_arg(to)});
+        add_elements(w_, s_, title, "", places(images, channels) + body, all,
+                     {from_image(o, first), scratch_arg(to)});
     }
 
     // The same of windows: [16][n][c], or [16][c][n] of windows turned around. `co` and `ci` name
@@ -135,7 +130,8 @@ class Winograd {
         for (std::size_t k = 0; k < 16; ++k)
             body += fmt::format("ST_F32(to, {} + i, {});\n", static_cast<std::int64_t>(k) * all,
                                 name('y', k / 4, k % 4));
-        threads("winograd_weights", all, body, {operand_arg(weight), scratch_arg(to)});
+        add_elements(w_, s_, "winograd_weights", "", body, all,
+                     {operand_arg(weight), scratch_arg(to)});
     }
 
     // [16][tile][channel] back to a map, with the launch's epilogue.
@@ -165,8 +161,8 @@ class Winograd {
         if (l.epilogue.residual >= 0)
             args.residual =
                 from_image(l.operands[static_cast<std::size_t>(l.epilogue.residual)], first);
-        threads("winograd_output", all, places(images, channels) + body,
-                {scratch_arg(from), from_image(y, first), args.bias, args.residual}, store);
+        add_elements(w_, s_, "winograd_output", store, places(images, channels) + body, all,
+                     {scratch_arg(from), from_image(y, first), args.bias, args.residual});
     }
 
     // The gradient of the windows from [16][co][ci].
@@ -183,7 +179,8 @@ class Winograd {
                     "ST_F32(ADDRESS(2), {}, {});\n",
                     strided_index(dw, {"co", "ci", std::to_string(r), std::to_string(c)}),
                     name('y', r, c));
-        threads("winograd_grad_weight", all, body, {scratch_arg(from), operand_arg(dw)});
+        add_elements(w_, s_, "winograd_grad_weight", "", body, all,
+                     {scratch_arg(from), operand_arg(dw)});
     }
 
     // 16 products of matrices that lie in scratch memory, rows of a, b and c behind one another.
@@ -217,7 +214,7 @@ class Winograd {
             "int at = {};\nST_F32(c, at, {});\n}}\n",
             kNoBias, index("m", m, "n", n), add ? "x + LD_F32(c, at)" : "x");
         gemm.a = scratch_arg(a), gemm.b = scratch_arg(b), gemm.c = scratch_arg(c);
-        gemm.scratch_from = end_;
+        gemm.scratch_from = scratch_.end();
         write_gemm(w_, s_, gemm, f_);
     }
 
@@ -225,27 +222,13 @@ class Winograd {
     std::string places(std::int64_t images, std::int64_t channels) const {
         return cut("i", {{"img", images}, {"ty", tiles_h_}, {"tx", tiles_w_}, {"ch", channels}});
     }
-    void threads(const char* title, std::int64_t all, const std::string& body,
-                 std::vector<Arg> args, std::string functions = "") {
-        KernelSource k;
-        k.name = title;
-        k.functions = std::move(functions);
-        k.body =
-            fmt::format("int i = int(GROUP * THREADS + LANE);\nif (i < {}) {{\n{}}}\n", all, body);
-        Dispatch d;
-        d.groups = ceil_div(all, k.threads);
-        d.args = std::move(args);
-        d.args.insert(d.args.begin(), value_arg(d.groups));
-        d.kernel = w_.add(std::move(k));
-        s_.dispatches.push_back(std::move(d));
-    }
-
     Work& w_;
     Step& s_;
     const ConvGeometry& g_;
     const Features& f_;
     const std::int64_t tiles_h_, tiles_w_;
-    std::int64_t images_ = 1, end_ = 0;
+    std::int64_t images_ = 1;
+    ScratchPlaces scratch_{w_};
 };
 
 // Whether it is a convolution for this, over maps of which one has the tiles' places.

@@ -105,7 +105,7 @@ void spread_scratch(Work& w) {
         for (Dispatch& d : s.dispatches)
             for (Arg& a : d.args)
                 if (a.kind == Arg::Kind::Scratch) a.value += next;
-        next += (s.scratch_bytes + 255) / 256 * 256;
+        next += scratch_align(s.scratch_bytes);
         end = std::max(end, next);
     }
     w.scratch_bytes = end;

@@ -2,6 +2,7 @@
 // dispatches of them whose arguments are filled in for each run.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -29,6 +30,12 @@ struct Features {
 };
 
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+/// Places in scratch memory begin at multiples of 256 bytes.
+inline std::int64_t scratch_align(std::int64_t bytes) { return ceil_div(bytes, 256) * 256; }
+/// Of `all` things in parts of at most `most` (from 1 on), how many a part has if all are alike.
+inline std::int64_t even_part(std::int64_t all, std::int64_t most) {
+    return ceil_div(all, ceil_div(all, most));
+}
 
 /// One 64-bit argument of a dispatch.
 struct Arg {
@@ -90,10 +97,27 @@ struct Work {
     std::vector<KernelSource> kernels;
     std::vector<Step> steps;
     std::vector<Check> checks;
-    std::int64_t scratch_bytes = 0;
+    std::int64_t scratch_bytes = 0;  ///< of the step that is being written, then of all
 
     /// The number of a kernel, an equal one's if there is one.
     std::int32_t add(KernelSource kernel);
+};
+
+/// A step's pieces of scratch memory, one behind the other.
+class ScratchPlaces {
+  public:
+    explicit ScratchPlaces(Work& w) : w_(w) {}
+    std::int64_t reserve(std::int64_t bytes) {
+        const std::int64_t at = end_;
+        end_ += scratch_align(bytes);
+        w_.scratch_bytes = std::max(w_.scratch_bytes, end_);
+        return at;
+    }
+    std::int64_t end() const { return end_; }
+
+  private:
+    Work& w_;
+    std::int64_t end_ = 0;
 };
 
 /// Work for all launches of a plan. Launches that write over what must outlive a failed run do

@@ -70,7 +70,7 @@ VulkanExecutable::VulkanExecutable(Context& context, Pipelines& pipelines, const
     gpu::Work work = gpu::make_work(plan, features_of(context.caps));
     checks_ = std::move(work.checks);
     arena_bytes_ = plan.arena_bytes;
-    scratch_offset_ = (arena_bytes_ + 255) / 256 * 256;
+    scratch_offset_ = gpu::scratch_align(arena_bytes_);
     scratch_bytes_ = work.scratch_bytes;
     const std::vector<recording::WorkPtr> records = recording::describe(plan);
     Part part;
