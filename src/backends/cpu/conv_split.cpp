@@ -174,8 +174,11 @@ class SplitConv : public HeavyKernel {
                 }
                 out.relu = relu_;
                 for (int64_t q = first; q < last; q += kBlock) {
-                    split::Product p{rows, static_cast<std::byte*>(scratch) + j * panel_, depths_,
-                                     taps_.data(), l.taps()};
+                    split::Product p{rows,
+                                     {static_cast<std::byte*>(scratch) + j * panel_},
+                                     depths_,
+                                     taps_.data(),
+                                     l.taps()};
                     p.a.at += (q - first) * 64;
                     out.to_rows = to_rows.data() + (q - first);
                     tiles.run(p, std::min(kBlock, last - q), std::min(kBlock, l.to - n), out);

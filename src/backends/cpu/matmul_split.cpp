@@ -58,6 +58,7 @@ using std::int64_t;
 constexpr int64_t kDepthAtOnce = 768;           // so that parts of rows stay in the second cache
 constexpr int64_t kRowBytes = 900 << 10;        // of those parts
 constexpr int64_t kMostColumnBytes = 96 << 20;  // of packed columns
+constexpr int64_t kFewColumnBytes = 800 << 10;  // of those that the second cache holds beside rows
 
 class SplitMatmul : public HeavyKernel, OneProduct {
   public:
@@ -116,25 +117,37 @@ class SplitMatmul : public HeavyKernel, OneProduct {
             if (!range.good) good = false;
             const split::Tiles tiles;
             const int64_t tap = 0;
-            for (int64_t j = t.first_column; j < t.last_column; ++j) {
-                const int64_t n = j * kBlock;
-                for (int64_t r = first; r < last; r += kBlock) {
-                    split::Product p{to, static_cast<std::byte*>(scratch) + j * panel,
-                                     (depth + kDepth - 1) / kDepth, &tap, 1};
-                    p.a.at += (r - first) * 64;
-                    split::Output out{static_cast<float*>(output) + r * c_row_ + n, c_row_};
-                    out.adds = k > 0;
-                    if (k + depth == k_) {
-                        if (bias_ >= 0) out.bias = static_cast<const float*>(operands[bias_]) + n;
-                        if (residual_ >= 0) {
-                            out.residual = static_cast<const float*>(operands[residual_]) +
-                                           r * residual_row_ + n;
-                            out.residual_row = residual_row_;
-                        }
-                        out.relu = relu_;
+            const auto block = [&](int64_t r, int64_t n) {
+                split::Product p{to,
+                                 {static_cast<std::byte*>(scratch) + n / kBlock * panel},
+                                 (depth + kDepth - 1) / kDepth,
+                                 &tap,
+                                 1};
+                p.a.at += (r - first) * 64;
+                split::Output out{static_cast<float*>(output) + r * c_row_ + n, c_row_};
+                out.adds = k > 0;
+                if (k + depth == k_) {
+                    if (bias_ >= 0) out.bias = static_cast<const float*>(operands[bias_]) + n;
+                    if (residual_ >= 0) {
+                        out.residual =
+                            static_cast<const float*>(operands[residual_]) + r * residual_row_ + n;
+                        out.residual_row = residual_row_;
                     }
-                    tiles.run(p, std::min(kBlock, last - r), std::min(kBlock, n_ - n), out);
+                    out.relu = relu_;
                 }
+                tiles.run(p, std::min(kBlock, last - r), std::min(kBlock, n_ - n), out);
+            };
+            const int64_t first_n = t.first_column * kBlock,
+                          last_n = std::min(t.last_column * kBlock, n_);
+            if ((t.last_column - t.first_column) * panel <= kFewColumnBytes) {
+                // All columns stay in the second cache: results are written as they lie.
+                for (int64_t r = first; r < last; r += kBlock)
+                    for (int64_t n = first_n; n < last_n; n += kBlock)
+                        block(r, n);
+            } else {
+                for (int64_t n = first_n; n < last_n; n += kBlock)
+                    for (int64_t r = first; r < last; r += kBlock)
+                        block(r, n);
             }
         };
         share_blocks(std::min(threads_, num_threads()), up(m_, kBlock) / kBlock, rows_ / kBlock,

@@ -80,15 +80,19 @@ class DeepMatmul : public HeavyKernel, OneProduct {
         const int64_t depths = (depth + kDepth - 1) / kDepth, panel = depths * kPanelBytes;
         split::Range range;
         split::split_rows({a + k * a_column_, a_row_, a_column_}, m_, depth, rows, range);
-        for (int64_t n = 0; n < n_; n += kBlock)
-            split::split_columns({b + k * b_row_ + n * b_column_, b_row_, b_column_}, depth,
-                                 std::min(kBlock, n_ - n), columns + n / kBlock * panel, range);
+        // Across first, so that memory is read as it lies.
+        for (int64_t d = 0; d < depths; ++d)
+            for (int64_t n = 0; n < n_; n += kBlock)
+                split::split_columns(
+                    {b + (k + d * kDepth) * b_row_ + n * b_column_, b_row_, b_column_},
+                    std::min(kDepth, depth - d * kDepth), std::min(kBlock, n_ - n),
+                    columns + n / kBlock * panel + d * kPanelBytes, range);
         if (!range.good) return false;
         const split::Tiles tiles;
         const int64_t tap = 0;
         for (int64_t n = 0; n < columns_; n += kBlock)
             for (int64_t m = 0; m < rows_; m += kBlock) {
-                split::Product p{rows, columns + n / kBlock * panel, depths, &tap, 1};
+                split::Product p{rows, {columns + n / kBlock * panel}, depths, &tap, 1};
                 p.a.at += m * 64;
                 split::Output out{sums + m * columns_ + n, columns_};
                 out.adds = adds;

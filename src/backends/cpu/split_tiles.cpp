@@ -1,5 +1,6 @@
 #include "backends/cpu/split_tiles.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "backends/cpu/amx.h"
@@ -107,20 +108,25 @@ PIPPIN_AMX void split_rows(const Source& a, int64_t rows, int64_t depth, const R
                            Range& range) {
     const __m512i order = order_of_halves();
     __m512i largest = _mm512_setzero_si512();
+    if (a.column == 1) {
+        // Some rows at a time, so that memory is read as it lies.
+        for (int64_t r0 = 0; r0 < rows; r0 += kTile)
+            for (int64_t k = 0; k < depth; k += kDepth) {
+                std::byte* const at = to.at + k / kDepth * to.depth_bytes;
+                const __mmask16 low = first_lanes(depth - k), high = first_lanes(depth - k - 16);
+                for (int64_t r = r0; r < std::min(r0 + kTile, rows); ++r) {
+                    const float* from = a.at + r * a.row + k;
+                    const Parts x = parts_of(_mm512_maskz_loadu_ps(low, from), largest);
+                    const Parts y = parts_of(_mm512_maskz_loadu_ps(high, from + 16), largest);
+                    for (int p = 0; p < 3; ++p)
+                        _mm512_storeu_si512(at + r * to.row_bytes + p * to.part_bytes,
+                                            upper_halves(x.part[p], y.part[p], order));
+                }
+            }
+        return note(largest, range);
+    }
     for (int64_t k = 0; k < depth; k += kDepth) {
         std::byte* const at = to.at + k / kDepth * to.depth_bytes;
-        const __mmask16 low = first_lanes(depth - k), high = first_lanes(depth - k - 16);
-        if (a.column == 1) {
-            for (int64_t r = 0; r < rows; ++r) {
-                const float* from = a.at + r * a.row + k;
-                const Parts x = parts_of(_mm512_maskz_loadu_ps(low, from), largest);
-                const Parts y = parts_of(_mm512_maskz_loadu_ps(high, from + 16), largest);
-                for (int p = 0; p < 3; ++p)
-                    _mm512_storeu_si512(at + r * to.row_bytes + p * to.part_bytes,
-                                        upper_halves(x.part[p], y.part[p], order));
-            }
-            continue;
-        }
         // Rows are contiguous: read across, turned.
         for (int64_t r = 0; r < rows; r += kTile) {
             __m512i x[16], y[16];
@@ -135,6 +141,52 @@ PIPPIN_AMX void split_rows(const Source& a, int64_t rows, int64_t depth, const R
                                         upper_halves(u.part[p], v.part[p], order));
             }
         }
+    }
+    note(largest, range);
+}
+
+PIPPIN_AMX void split_turned(const Pixels& a, int64_t channels, int64_t count, const Rows& to,
+                             Range& range) {
+    const __m512i order = order_of_halves();
+    const __mmask16 lanes = first_lanes(channels);
+    __m512i largest = _mm512_setzero_si512();
+    __m512i half[2][16];
+    for (int64_t i = 0; i < kDepth; ++i) {
+        const std::int32_t pixel = i < count ? a.pixels[i] : -1;
+        half[i / 16][i % 16] =
+            pixel < 0 ? _mm512_setzero_si512()
+                      : _mm512_castps_si512(_mm512_maskz_loadu_ps(lanes, a.at + pixel * a.step));
+    }
+    transpose(half[0]);
+    transpose(half[1]);
+    for (int64_t r = 0; r < kTile; ++r) {
+        const Parts u = parts_of(_mm512_castsi512_ps(half[0][r]), largest);
+        const Parts v = parts_of(_mm512_castsi512_ps(half[1][r]), largest);
+        for (int p = 0; p < 3; ++p)
+            _mm512_storeu_si512(to.at + r * to.row_bytes + p * to.part_bytes,
+                                upper_halves(u.part[p], v.part[p], order));
+    }
+    note(largest, range);
+}
+
+PIPPIN_AMX void split_pairs(const Pixels& b, int64_t channels, int64_t first, int64_t last,
+                            std::byte* to, int64_t part_bytes, int64_t odd_bytes, Range& range) {
+    const __m512i upper = _mm512_set1_epi32(-0x10000);
+    const __mmask16 lanes = first_lanes(channels);
+    __m512i largest = _mm512_setzero_si512();
+    Parts last_parts{};
+    for (int64_t q = first; q <= last; ++q) {
+        const std::int32_t pixel = b.pixels[q];
+        Parts x{{_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()}};
+        if (pixel >= 0) x = parts_of(_mm512_maskz_loadu_ps(lanes, b.at + pixel * b.step), largest);
+        if (q > first) {
+            std::byte* const at = to + (q - 1) / 2 * 64 + (q - 1) % 2 * odd_bytes;
+            for (int p = 0; p < 3; ++p)
+                _mm512_storeu_si512(at + p * part_bytes,
+                                    _mm512_or_si512(_mm512_srli_epi32(last_parts.part[p], 16),
+                                                    _mm512_and_si512(x.part[p], upper)));
+        }
+        last_parts = x;
     }
     note(largest, range);
 }
@@ -215,16 +267,17 @@ PIPPIN_AMX void release() { _tile_release(); }
 // pair of parts to the next one of the two stays.
 PIPPIN_AMX inline void sum_up(const Product& p) {
     const int64_t row = p.a.row_bytes, part = p.a.part_bytes;
-    const std::byte* b = p.b;
+    const int64_t b_tile = p.b.tile_bytes, b_part = p.b.part_bytes;
+    const std::byte* b = p.b.at;
     for (int64_t t = 0; t < p.tap_count; ++t) {
         const std::byte* a = p.a.at + p.taps[t];
-        for (int64_t k = 0; k < p.depths; ++k, a += p.a.depth_bytes, b += kPanelBytes) {
+        for (int64_t k = 0; k < p.depths; ++k, a += p.a.depth_bytes, b += p.b.depth_bytes) {
 #define PIPPIN_LOAD_A(n)               \
     _tile_loadd(4, a + (n)*part, row); \
     _tile_loadd(5, a + (n)*part + kTile * row, row)
-#define PIPPIN_LOAD_B(n)                        \
-    _tile_loadd(6, b + (n)*2 * kTileBytes, 64); \
-    _tile_loadd(7, b + ((n)*2 + 1) * kTileBytes, 64)
+#define PIPPIN_LOAD_B(n)                \
+    _tile_loadd(6, b + (n)*b_part, 64); \
+    _tile_loadd(7, b + (n)*b_part + b_tile, 64)
 #define PIPPIN_MULTIPLY()    \
     _tile_dpbf16ps(0, 4, 6); \
     _tile_dpbf16ps(1, 4, 7); \
@@ -327,6 +380,11 @@ namespace {
 }  // namespace
 void split_rows(const Source&, std::int64_t, std::int64_t, const Rows&, Range&) { absent(); }
 void split_columns(const Source&, std::int64_t, std::int64_t, std::byte*, Range&) { absent(); }
+void split_turned(const Pixels&, std::int64_t, std::int64_t, const Rows&, Range&) { absent(); }
+void split_pairs(const Pixels&, std::int64_t, std::int64_t, std::int64_t, std::byte*, std::int64_t,
+                 std::int64_t, Range&) {
+    absent();
+}
 void gather(const float*, std::int64_t, std::int64_t, float*) { absent(); }
 Tiles::Tiles() { absent(); }
 Tiles::~Tiles() {}

@@ -30,6 +30,14 @@ struct Source {
     std::int64_t row, column;  ///< strides; one of them is 1
 };
 
+/// The parts of B: rows 2 i and 2 i + 1 lie number by number in row i of a tile, 64 bytes.
+struct Columns {
+    const std::byte* at;
+    std::int64_t depth_bytes = 3 * 2 * kTileBytes;  ///< kDepth on
+    std::int64_t tile_bytes = kTileBytes;           ///< to the next kTile columns
+    std::int64_t part_bytes = 2 * kTileBytes;       ///< to the next part
+};
+
 /// Whether all numbers seen so far may be split: finite, and so small that no product overflows.
 struct Range {
     bool good = true;
@@ -42,6 +50,22 @@ void split_rows(const Source& a, std::int64_t rows, std::int64_t depth, const Ro
 /// `columns` <= kBlock columns of B of `depth` rows, for all of them: kPanelBytes each kDepth.
 void split_columns(const Source& b, std::int64_t depth, std::int64_t columns, std::byte* to,
                    Range& range);
+
+/// Pixels of an image: where each row of a matrix lies in memory, -1: a row of zeros.
+struct Pixels {
+    const float* at;
+    std::int64_t step;  ///< numbers to the next pixel
+    const std::int32_t* pixels;
+};
+
+/// `channels` <= kTile of `count` <= kDepth pixels as rows of A.
+void split_turned(const Pixels& a, std::int64_t channels, std::int64_t count, const Rows& to,
+                  Range& range);
+/// `channels` <= kTile of pixels [first, last) as columns of B that may begin at any pixel: a row
+/// of a tile has a pixel and its next one; those of even pixels lie in `to`, those of odd ones
+/// `odd_bytes` on. One more pixel than `last` is read.
+void split_pairs(const Pixels& b, std::int64_t channels, std::int64_t first, std::int64_t last,
+                 std::byte* to, std::int64_t part_bytes, std::int64_t odd_bytes, Range& range);
 
 /// `count` numbers that are `step` apart, one after the other.
 void gather(const float* from, std::int64_t step, std::int64_t count, float* to);
@@ -60,10 +84,10 @@ struct Output {
 };
 
 /// kBlock x kBlock numbers of C, of which `rows` x `columns` are wanted. `taps`: byte offsets of A
-/// that are run through, B's panels lying one after the other.
+/// that are run through, while B goes on.
 struct Product {
     Rows a;
-    const std::byte* b;
+    Columns b;
     std::int64_t depths;  ///< tiles along the inner extent, of each tap
     const std::int64_t* taps;
     std::int64_t tap_count;
