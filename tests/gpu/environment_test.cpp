@@ -2,7 +2,10 @@
 // under Vulkan's validation layer. With PIPPIN_GPU_TESTS=all it is all of them, which takes long.
 #include <cstdlib>
 #include <filesystem>
+#include <set>
+#include <sstream>
 
+#include "common/temp_folder.h"
 #include "gpu/gpu_testing.h"
 #include "gpu/self.h"
 
@@ -33,6 +36,37 @@ TEST_F(Environments, SubmissionsInPieces) {
     EXPECT_TRUE(passes_again(some("Heavy.MatmulEpiloguesAndStrides:Ordered.*:Training.*Targets*:"
                                   "Failures.*-*DISABLED*"),
                              {{"PIPPIN_GPU_SUBMISSION_SECONDS", "1e-7"}}));
+}
+
+// Launches in the ways that were fastest: the same numbers as always, and found again next time.
+TEST_F(Environments, Tuned) {
+    const test::TempFolder folder;
+    const auto learn = [&] {
+        return run_again(
+            "Training.LeNetLearnsAsOnTheProcessor",
+            {{"PIPPIN_GPU_TUNE", "log"}, {"PIPPIN_TEST_CACHE_DIR", folder.path().string()}});
+    };
+    const auto launches = [](const std::string& output) {
+        std::set<std::string> all;
+        std::istringstream in(output);
+        for (std::string line; std::getline(in, line);)
+            if (const std::size_t end = line.find(": default "); line.starts_with("tuning: "))
+                if (end != std::string::npos) all.insert(line.substr(0, end));
+        return all;
+    };
+    const Ended first = learn(), second = learn();
+    for (const Ended& e : {first, second}) {
+        EXPECT_NE(e.output.find("[       OK ]"), std::string::npos) << e.output;
+        // What kernels compute is right in every way.
+        EXPECT_EQ(e.output.find("is out"), std::string::npos) << e.output;
+    }
+    EXPECT_FALSE(launches(first.output).empty()) << first.output;
+    EXPECT_TRUE(std::filesystem::exists(folder / "tuning.txt"));
+    for (const std::string& known : launches(second.output))
+        EXPECT_FALSE(launches(first.output).contains(known)) << known;
+    EXPECT_NE(run_again("Training.TensorsMove", {{"PIPPIN_GPU_TUNE", "maybe"}})
+                  .output.find("it must be 0, 1 or log"),
+              std::string::npos);
 }
 
 TEST_F(Environments, TheValidationLayerIsSilent) {

@@ -11,7 +11,8 @@ namespace {
 const bool allowed = [] {
     setenv("PIPPIN_ALLOW_SOFTWARE_GPU", "1", 1);
     setenv("PIPPIN_STRICT_GPU", "1", 1);
-    setenv("PIPPIN_CACHE_DIR", "", 1);
+    const char* cache = std::getenv("PIPPIN_TEST_CACHE_DIR");
+    setenv("PIPPIN_CACHE_DIR", cache ? cache : "", 1);
     return true;
 }();
 

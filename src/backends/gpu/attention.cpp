@@ -20,6 +20,16 @@ std::int64_t reach_of(const plan::Operand& o) {
     return reach;
 }
 
+// In products, unless the choice says otherwise or they do not fit.
+bool in_products(Work& w, Step& s, const plan::HeavyLaunch& launch, const AttentionShape& a,
+                 const Features& f) {
+    s.taken.algorithm = Algorithm::Scores;
+    if (s.choice.algorithm != Algorithm::OnePass && write_attention_products(w, s, launch, a, f))
+        return true;
+    s.taken.algorithm = Algorithm::OnePass;
+    return false;
+}
+
 }  // namespace
 
 AttentionShape::AttentionShape(const plan::HeavyLaunch& launch)
@@ -55,14 +65,14 @@ AttentionShape::AttentionShape(const plan::HeavyLaunch& launch)
 
 void write_attention(Work& w, Step& s, const plan::HeavyLaunch& launch, const Features& f) {
     const AttentionShape a(launch);
-    if (launch.output.shape.numel() == 0 || write_attention_products(w, s, launch, a, f)) return;
+    if (launch.output.shape.numel() == 0 || in_products(w, s, launch, a, f)) return;
     write_attention_pass(w, s, a, AttentionPass::Forward, operand_arg(launch.output),
                          launch.output.dtype, f);
 }
 
 void write_attention_grad(Work& w, Step& s, const plan::HeavyLaunch& launch, const Features& f) {
     const AttentionShape a(launch);
-    if (write_attention_products(w, s, launch, a, f)) return;
+    if (in_products(w, s, launch, a, f)) return;
     const auto size = static_cast<std::int64_t>(size_of(launch.output.dtype));
     w.scratch_bytes = std::max(w.scratch_bytes, 12 * a.heads() * a.l);
     if (a.heads() * a.l > 0)

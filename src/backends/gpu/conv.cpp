@@ -281,6 +281,22 @@ void write_depthwise(Work& w, Step& s, const plan::HeavyLaunch& l, const ConvGeo
     s.dispatches.push_back(std::move(d));
 }
 
+// Whether the choice leaves room for an algorithm.
+bool is_open(const Step& s, Algorithm a) {
+    return s.choice.algorithm == Algorithm::Default || s.choice.algorithm == a;
+}
+
+// By an algorithm other than the product, where it is for that.
+bool write_special(Work& w, Step& s, const plan::HeavyLaunch& l, const ConvGeometry& g,
+                   bool forward, const Features& f) {
+    s.taken.algorithm = Algorithm::Direct;
+    if (is_open(s, Algorithm::Direct) && write_conv_direct(w, s, l, g, forward, f)) return true;
+    s.taken.algorithm = Algorithm::Winograd;
+    if (is_open(s, Algorithm::Winograd) && write_conv_winograd(w, s, l, g, forward, f)) return true;
+    s.taken.algorithm = Algorithm::Product;
+    return false;
+}
+
 }  // namespace
 
 void write_conv2d(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& f) {
@@ -289,7 +305,7 @@ void write_conv2d(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& 
     const ConvGeometry g(l, x, weight.shape, y);
     if (y.shape.numel() == 0) return;
     if (g.depthwise()) return write_depthwise(w, s, l, g, true);
-    if (write_conv_direct(w, s, l, g, true, f) || write_conv_winograd(w, s, l, g, true, f)) return;
+    if (write_special(w, s, l, g, true, f)) return;
     Gemm gemm;
     gemm.name = "conv2d";
     gemm.batches = g.groups;
@@ -331,8 +347,7 @@ void write_conv2d_grad_input(Work& w, Step& s, const plan::HeavyLaunch& l, const
     const ConvGeometry g(l, dx, weight.shape, dy);
     if (dx.shape.numel() == 0) return;
     if (g.depthwise()) return write_depthwise(w, s, l, g, false);
-    if (write_conv_direct(w, s, l, g, false, f) || write_conv_winograd(w, s, l, g, false, f))
-        return;
+    if (write_special(w, s, l, g, false, f)) return;
     Gemm gemm;
     gemm.name = "conv2d_grad_input";
     gemm.batches = g.groups;
@@ -381,7 +396,12 @@ void write_conv2d_grad_weight(Work& w, Step& s, const plan::HeavyLaunch& l, cons
     check_all(l);
     const plan::Operand &x = l.operands[0], &dy = l.operands[1], &dw = l.output;
     const ConvGeometry g(l, x, dw.shape, dy);
-    if (dw.shape.numel() == 0 || write_grad_weight_winograd(w, s, l, g, f)) return;
+    if (dw.shape.numel() == 0) return;
+    if (is_open(s, Algorithm::Winograd) && write_grad_weight_winograd(w, s, l, g, f)) {
+        s.taken.algorithm = Algorithm::Winograd;
+        return;
+    }
+    s.taken.algorithm = Algorithm::Product;
     Gemm gemm;
     gemm.name = "conv2d_grad_weight";
     gemm.batches = g.groups;

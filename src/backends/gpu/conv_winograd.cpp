@@ -231,9 +231,10 @@ class Winograd {
     ScratchPlaces scratch_{w_};
 };
 
-// Whether it is a convolution for this, over maps of which one has the tiles' places.
+// Whether it is a convolution for this, over maps of which one has the tiles' places; `wanted`:
+// whatever its size.
 bool suits(const plan::HeavyLaunch& l, const ConvGeometry& g, const Features& f,
-           const plan::Operand& map, const plan::Operand& tiled) {
+           const plan::Operand& map, const plan::Operand& tiled, bool wanted) {
     if (g.kh != 3 || g.kw != 3 || g.groups != 1) return false;
     for (int d = 0; d < 2; ++d)
         if (g.stride[d] != 1 || g.dilation[d] != 1 || g.pad[d] != g.pad[0]) return false;
@@ -243,8 +244,9 @@ bool suits(const plan::HeavyLaunch& l, const ConvGeometry& g, const Features& f,
     if (l.output.dtype != DType::Float32 || map.strides[1] != 1 || tiled.strides[1] != 1)
         return false;
     const std::int64_t tiles = g.n * ceil_div(tiled.shape[2], 2) * ceil_div(tiled.shape[3], 2);
-    if (tiles < f.winograd_tiles || tiles * 16 * std::max(g.ci, g.co) >= (std::int64_t{1} << 31))
-        return false;
+    if (tiles * 16 * std::max(g.ci, g.co) >= (std::int64_t{1} << 31)) return false;
+    if (wanted) return true;
+    if (tiles < f.winograd_tiles) return false;
     // Products shrink by ci co, transforms cost ci + co.
     return g.ci * g.co >= f.winograd_channels * (g.ci + g.co);
 }
@@ -254,7 +256,7 @@ bool suits(const plan::HeavyLaunch& l, const ConvGeometry& g, const Features& f,
 bool write_conv_winograd(Work& w, Step& s, const plan::HeavyLaunch& l, const ConvGeometry& g,
                          bool forward, const Features& f) {
     const plan::Operand &from = l.operands[0], &weight = l.operands[1], &to = l.output;
-    if (!suits(l, g, f, from, to)) return false;
+    if (!suits(l, g, f, from, to, s.choice.algorithm == Algorithm::Winograd)) return false;
     const std::int64_t c = from.shape[1], n = to.shape[1];
     // The gradient of the input is a convolution of the result's with windows turned around.
     const std::int64_t pad = forward ? g.pad[0] : 2 - g.pad[0];
@@ -274,7 +276,7 @@ bool write_conv_winograd(Work& w, Step& s, const plan::HeavyLaunch& l, const Con
 bool write_grad_weight_winograd(Work& w, Step& s, const plan::HeavyLaunch& l, const ConvGeometry& g,
                                 const Features& f) {
     const plan::Operand &from = l.operands[0], &dy = l.operands[1];
-    if (!suits(l, g, f, from, dy)) return false;
+    if (!suits(l, g, f, from, dy, s.choice.algorithm == Algorithm::Winograd)) return false;
     Winograd x(w, s, g, f, g.oh, g.ow, g.ci, g.co);
     const std::int64_t tiles = x.reserve(16 * x.most_tiles() * g.ci),
                        slopes = x.reserve(16 * x.most_tiles() * g.co),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -27,22 +28,29 @@ struct Tile {
     int bn() const { return columns * 4 * n_quads; }
 };
 
+// Numbers of the tiles; the tuner knows all of them, the rule below those with names.
 // Few threads with many sums each did best on an H200 (8192^3: 39.7 TFLOP/s, where squares of 16
 // had 38); smaller files of registers want the middle one.
-constexpr Tile kLarge{8, 8, 4, 2, 8}, kMedium{8, 8, 2, 2, 16}, kSoftware{8, 8, 1, 1, 8};
+constexpr int kLarge = 0, kMedium = 1, kSoftware = 2;
 // For few rows or columns (small images, few channels), the one that wastes least.
-constexpr Tile kSmall[] = {
-    {8, 8, 1, 1, 32}, {32, 2, 1, 1, 16}, {16, 4, 1, 1, 16}, {4, 16, 1, 1, 16}, {4, 8, 1, 1, 32}};
+constexpr int kSmall[] = {3, 4, 5, 6, 7};
+constexpr Tile kTiles[] = {
+    {8, 8, 4, 2, 8},   {8, 8, 2, 2, 16},  {8, 8, 1, 1, 8},   {8, 8, 1, 1, 32}, {32, 2, 1, 1, 16},
+    {16, 4, 1, 1, 16}, {4, 16, 1, 1, 16}, {4, 8, 1, 1, 32},  {8, 8, 2, 4, 8},  {16, 8, 2, 4, 8},
+    {8, 8, 2, 1, 16},  {8, 8, 1, 2, 16},  {16, 16, 1, 1, 16}};
 
-std::int64_t tiles_of(const Gemm& g, const Tile& t) {
+const Tile& tile_at(int number) { return kTiles[number]; }
+
+std::int64_t tiles_of(const Gemm& g, int number) {
+    const Tile& t = tile_at(number);
     return ceil_div(g.m, t.bm()) * ceil_div(g.n, t.bn()) * g.batches;
 }
 
 // The largest tile that still gives the device enough groups and wastes little.
-Tile choose(const Gemm& g, const Features& f) {
+int choose(const Gemm& g, const Features& f) {
     const std::int64_t enough = f.parallel_groups / 2;
-    const auto wasted = [&](const Tile& t) { return waste(g, t.bm(), t.bn()); };
-    const auto fits = [&](const Tile& t) {
+    const auto wasted = [&](int t) { return waste(g, tile_at(t).bm(), tile_at(t).bn()); };
+    const auto fits = [&](int t) {
         // A long sum can be split to make up for few tiles.
         const std::int64_t splits = std::clamp<std::int64_t>(g.k / 512, 1, 64);
         return wasted(t) < 1.4 && tiles_of(g, t) * splits >= enough;
@@ -72,17 +80,62 @@ std::int64_t choose_splits(const Gemm& g, const Features& f, std::int64_t tiles,
     return std::clamp<std::int64_t>(std::min(ceil_div(wanted, tiles), g.k / shortest), 1, 512);
 }
 
+// The sizes of a numbered tile, of either kind.
+struct Extent {
+    int bm, bn, depth;
+    bool matrix;
+};
+Extent extent_of(int number) {
+    if (number < kFirstMatrixTile) {
+        const Tile& t = tile_at(number);
+        return {t.bm(), t.bn(), t.depth, false};
+    }
+    const MatrixTile& t = matrix_tiles()[static_cast<std::size_t>(number - kFirstMatrixTile)];
+    return {t.bm(), t.bn(), t.depth, true};
+}
+
+// Whether there is such a tile, and the device can have it.
+bool is_usable(int number, bool matrix, const Features& f) {
+    if (matrix) {
+        const auto k = static_cast<std::size_t>(number - kFirstMatrixTile);
+        return number >= kFirstMatrixTile && k < matrix_tiles().size() &&
+               matrix_tiles()[k].shared_bytes() <= f.shared_bytes;
+    }
+    if (number < 0 || number >= static_cast<int>(std::size(kTiles))) return false;
+    const Tile& t = tile_at(number);
+    const int sums = t.m_quads * t.n_quads;
+    const int shared = 2 * 16 * t.depth * (t.bm() / 4 + t.bn() / 4 + 2);
+    return shared <= f.shared_bytes && (sums < 8 || f.large_tiles) && (sums == 1 || !f.small_tiles);
+}
+
+std::int64_t splits_for(const Gemm& g, const Features& f, int tile) {
+    const Extent e = extent_of(tile);
+    const std::int64_t tiles = ceil_div(g.m, e.bm) * ceil_div(g.n, e.bn) * g.batches;
+    return choose_splits(g, f, tiles, e.bm, e.bn, e.matrix);
+}
+
+// The form by our rules, but for what a wish has to say that can be done.
+ProductForm form_of(const Gemm& g, const ProductForm& wish, const Features& f) {
+    const bool matrix = on_matrix_units(g, f);
+    ProductForm form = wish;
+    if (!is_usable(form.tile, matrix, f))
+        form = {matrix ? choose_matrix_tile(g, f) : choose(g, f), 0};
+    if (form.splits < 1) form.splits = splits_for(g, f, form.tile);
+    return form;
+}
+
 class GemmWriter {
   public:
     GemmWriter(Work& w, Step& s, const Gemm& g, const Features& f) : w_(w), s_(s), g_(g), f_(f) {}
 
     void run() {
-        const auto matrix = choose_matrix_tile(g_, f_);
-        if (!matrix) t_ = choose(g_, f_);
-        const int bm = matrix ? matrix->bm() : t_.bm(), bn = matrix ? matrix->bn() : t_.bn(),
-                  depth = matrix ? matrix->depth : t_.depth;
+        const ProductShape shape{g_.batches, g_.m, g_.n, g_.k};
+        const ProductForm form = form_of(g_, s_.choice.form_of(shape), f_);
+        s_.taken.add(shape, form, on_matrix_units(g_, f_));
+        const auto [bm, bn, depth, matrix] = extent_of(form.tile);
+        if (!matrix) t_ = tile_at(form.tile);
         const std::int64_t tiles = ceil_div(g_.m, bm) * ceil_div(g_.n, bn) * g_.batches;
-        splits_ = choose_splits(g_, f_, tiles, bm, bn, matrix.has_value());
+        splits_ = form.splits;
         const std::int64_t steps = std::max<std::int64_t>(ceil_div(g_.k, depth), 1);
         splits_ = std::max(splits_, ceil_div(steps * (depth + 2), f_.max_loop));
         length_ = ceil_div(steps, splits_) * depth;
@@ -90,8 +143,12 @@ class GemmWriter {
         if (splits_ > 1)
             w_.scratch_bytes = std::max(w_.scratch_bytes,
                                         g_.scratch_from + splits_ * g_.batches * g_.m * g_.n * 4);
-        dispatch(matrix ? matrix_product(g_, *matrix, splits_, length_) : product(),
-                 tiles * splits_);
+        dispatch(
+            matrix ? matrix_product(
+                         g_, matrix_tiles()[static_cast<std::size_t>(form.tile - kFirstMatrixTile)],
+                         splits_, length_)
+                   : product(),
+            tiles * splits_);
         if (splits_ > 1) sum_up();
     }
 
@@ -354,6 +411,39 @@ std::string locate_tile(const Gemm& g, int bm, int bn, std::int64_t splits, std:
                        "int k_end = k_begin + {1};\nif (k_end > {2}) k_end = {2};\n",
                        splits, length, g.k);
     return o + fmt::format("int b = group;\nint k_begin = 0;\nint k_end = {};\n", g.k);
+}
+
+std::vector<ProductForm> other_forms(const ProductShape& shape, bool matrices,
+                                     const ProductForm& first, const Features& f) {
+    constexpr std::size_t kMostTiles = 4;
+    Gemm g;
+    g.batches = shape.batches, g.m = shape.m, g.n = shape.n, g.k = shape.k;
+    const auto wasted = [&](int t) { return waste(g, extent_of(t).bm, extent_of(t).bn); };
+    const auto area = [&](int t) { return std::log2(extent_of(t).bm * extent_of(t).bn); };
+    const int begin = matrices ? kFirstMatrixTile : 0;
+    const int count = static_cast<int>(matrices ? matrix_tiles().size() : std::size(kTiles));
+    std::vector<int> tiles;
+    for (int t = begin; t < begin + count; ++t)
+        if (t != first.tile && is_usable(t, matrices, f) &&
+            wasted(t) <= std::max(1.5, 1.2 * wasted(first.tile)))
+            tiles.push_back(t);
+    // What is about as large first, then what wastes least.
+    std::ranges::stable_sort(tiles, {}, [&](int t) {
+        return std::abs(area(t) - area(first.tile)) + 4 * std::log2(wasted(t));
+    });
+    if (tiles.size() > kMostTiles) tiles.resize(kMostTiles);
+    std::vector<ProductForm> forms;
+    for (const int t : tiles)
+        forms.push_back({t, splits_for(g, f, t)});
+    // Parts shorter than a few steps do nothing but cost memory.
+    const auto add = [&](std::int64_t splits) {
+        if (splits <= 1024 && g.k / splits >= 64 && splits != first.splits)
+            forms.push_back({first.tile, splits});
+    };
+    add(first.splits * 2);
+    if (first.splits > 1) add(first.splits / 2);
+    if (first.splits > 3) add(1);
+    return forms;
 }
 
 void write_gemm(Work& w, Step& s, const Gemm& g, const Features& f) {

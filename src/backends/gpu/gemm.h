@@ -41,8 +41,13 @@ struct Gemm {
     std::int64_t scratch_from = 0;
 };
 
-/// Adds the dispatches.
+/// Adds the dispatches, in the form that the step's choice asks for.
 void write_gemm(Work& w, Step& s, const Gemm& g, const Features& f);
+
+/// Forms worth a trial beside `first`, which is complete; the likeliest come first. `matrices`: on
+/// matrix units.
+std::vector<ProductForm> other_forms(const ProductShape& shape, bool matrices,
+                                     const ProductForm& first, const Features& f);
 
 /// What a load takes: an element (load_a), four (load_a4), the bits of one float16 (load_a1) or of
 /// eight (load_a8).

@@ -216,18 +216,37 @@ class Writer {
 
 }  // namespace
 
-std::optional<MatrixTile> choose_matrix_tile(const Gemm& g, const Features& f) {
-    if (!f.matrices || !g.halves) return std::nullopt;
-    // With less shared memory the tiles are half as deep.
-    const int depth = f.shared_bytes >= 40960 ? 32 : 16;
-    const MatrixTile tiles[] = {
-        {2, 2, 64, 64, depth}, {2, 2, 64, 32, depth}, {2, 2, 32, 32, depth}};
+namespace {
+
+// The rule's own come first: with less shared memory they are half as deep.
+constexpr MatrixTile kTiles[] = {{2, 2, 64, 64, 32}, {2, 2, 64, 32, 32}, {2, 2, 32, 32, 32},
+                                 {2, 2, 64, 64, 16}, {2, 2, 64, 32, 16}, {2, 2, 32, 32, 16},
+                                 {2, 2, 32, 64, 32}, {4, 2, 32, 64, 32}, {2, 4, 64, 32, 32},
+                                 {2, 2, 32, 64, 16}};
+
+}  // namespace
+
+std::span<const MatrixTile> matrix_tiles() { return kTiles; }
+
+int MatrixTile::shared_bytes() const {
+    const auto rows = [&](int tile) {
+        return std::max(tile * (depth / 8 + 1), depth * (tile / 8 + 1));
+    };
+    return 16 * std::max(2 * (rows(bm()) + rows(bn())), warps_m * warps_n * 16 * (wn / 4 + 1));
+}
+
+bool on_matrix_units(const Gemm& g, const Features& f) { return f.matrices && g.halves; }
+
+int choose_matrix_tile(const Gemm& g, const Features& f) {
+    const int first = f.shared_bytes >= 40960 ? 0 : 3;
     const std::int64_t splits = std::clamp<std::int64_t>(g.k / 512, 1, 64);
-    for (const MatrixTile& t : tiles) {
+    for (int k = first; k < first + 3; ++k) {
+        const MatrixTile& t = kTiles[k];
         const std::int64_t groups = ceil_div(g.m, t.bm()) * ceil_div(g.n, t.bn()) * g.batches;
-        if (waste(g, t.bm(), t.bn()) < 1.4 && groups * splits >= f.parallel_groups / 2) return t;
+        if (waste(g, t.bm(), t.bn()) < 1.4 && groups * splits >= f.parallel_groups / 2)
+            return kFirstMatrixTile + k;
     }
-    return tiles[2];
+    return kFirstMatrixTile + first + 2;
 }
 
 KernelSource matrix_product(const Gemm& g, const MatrixTile& t, std::int64_t splits,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "backends/gpu/gemm.h"
 
@@ -13,10 +14,17 @@ struct MatrixTile {
     int bm() const { return warps_m * wm; }
     int bn() const { return warps_n * wn; }
     int threads() const { return warps_m * warps_n * 32; }
+    /// At most, whichever way the operands lie.
+    int shared_bytes() const;
 };
 
-/// None where the device or the operands are not for it.
-std::optional<MatrixTile> choose_matrix_tile(const Gemm& g, const Features& f);
+/// All there are. Their numbers (ProductForm::tile) are kFirstMatrixTile and up.
+std::span<const MatrixTile> matrix_tiles();
+constexpr int kFirstMatrixTile = 100;
+/// Whether matrix units take the product: not where the device or the operands are not for it.
+bool on_matrix_units(const Gemm& g, const Features& f);
+/// The number of the tile for a product on matrix units.
+int choose_matrix_tile(const Gemm& g, const Features& f);
 /// The kernel; its arguments are those of gemm.cpp's.
 KernelSource matrix_product(const Gemm& g, const MatrixTile& t, std::int64_t splits,
                             std::int64_t length);

@@ -55,7 +55,8 @@ void drop_unused(Work& w) {
 
 }  // namespace
 
-Work make_work(const plan::Plan& plan, const Features& features) {
+Work make_work(const plan::Plan& plan, const Features& features,
+               std::span<const LaunchChoice> choices) {
     Work w;
     const Aftermath aftermath(plan);
     bool can_fail = false;  // a launch so far
@@ -63,6 +64,7 @@ Work make_work(const plan::Plan& plan, const Features& features) {
         const plan::Launch& launch = plan.launches[n];
         Step step;
         step.launch = static_cast<std::int32_t>(n);
+        if (n < choices.size()) step.choice = choices[n];
         w.scratch_bytes = 0;
         const std::size_t checks = w.checks.size();
         try {

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "backends/gpu/choice.h"
 #include "backends/gpu/kernel.h"
 #include "plan/plan.h"
 
@@ -90,7 +92,9 @@ struct Step {
     std::vector<Dispatch> dispatches;
     std::int64_t scratch_from = 0, scratch_bytes = 0;  ///< its part of the scratch memory
     bool on_cpu = false;
-    std::string why;  ///< it is on the CPU
+    std::string why;      ///< it is on the CPU
+    LaunchChoice choice;  ///< how it is to be done, where there are several ways
+    Taken taken;          ///< how it is done
 };
 
 struct Work {
@@ -121,8 +125,9 @@ class ScratchPlaces {
 };
 
 /// Work for all launches of a plan. Launches that write over what must outlive a failed run do
-/// nothing once an index was bad (failure.h).
-Work make_work(const plan::Plan& plan, const Features& features);
+/// nothing once an index was bad (failure.h). `choices`: one a launch, or none.
+Work make_work(const plan::Plan& plan, const Features& features,
+               std::span<const LaunchChoice> choices = {});
 
 // --- the writers; each throws Error for what it has no kernel for ---
 

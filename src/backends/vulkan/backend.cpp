@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "backends/gpu/tuner.h"
+#include "backends/vulkan/bench.h"
 #include "backends/vulkan/capabilities.h"
 #include "backends/vulkan/context.h"
 #include "backends/vulkan/executable.h"
@@ -119,7 +121,10 @@ Loader& loader() {
 class VulkanBackend : public runtime::Backend {
   public:
     VulkanBackend(VkPhysicalDevice device, const Capabilities& c)
-        : context_(device, c), pipelines_(context_) {
+        : context_(device, c),
+          pipelines_(context_),
+          bench_(context_, pipelines_),
+          tuner_(tuning(c), bench_) {
         capabilities_.name = c.name;
         capabilities_.details = c.driver;
         capabilities_.unified_memory = c.unified;
@@ -150,12 +155,26 @@ class VulkanBackend : public runtime::Backend {
         }
     }
     std::unique_ptr<runtime::Executable> compile(const plan::Plan& plan) override {
-        return std::make_unique<VulkanExecutable>(context_, pipelines_, plan);
+        return std::make_unique<VulkanExecutable>(context_, pipelines_, plan, tuner_.choose(plan));
     }
 
   private:
+    // Software is there for tests: where it spends its time says nothing about a GPU.
+    static gpu::Tuner::Settings tuning(const Capabilities& c) {
+        gpu::Tuner::Settings s;
+        s.mode = gpu::tune_mode(!c.software);
+        if (c.nanoseconds_per_tick == 0) s.mode = gpu::TuneMode::Off;
+        s.device = c.name + "\n" + c.driver;
+        s.features = features_of(c);
+        if (c.software) s.all_seconds = 4;  // it compiles slowly
+        if (const auto folder = cache_folder(); !folder.empty()) s.file = folder / "tuning.txt";
+        return s;
+    }
+
     Context context_;
     Pipelines pipelines_;
+    DeviceBench bench_;
+    gpu::Tuner tuner_;
     runtime::Capabilities capabilities_;
 };
 

@@ -208,4 +208,17 @@ Capabilities read_capabilities(VkPhysicalDevice device) {
     return c;
 }
 
+gpu::Features features_of(const Capabilities& c) {
+    gpu::Features f;
+    f.small_tiles = c.software;
+    f.large_tiles = c.large_tiles;
+    f.shared_bytes = c.shared_bytes;
+    f.matrices = c.matrices;
+    f.parallel_groups = c.parallel_groups;
+    f.tile_bytes = std::clamp(c.memory_bytes / 64, std::int64_t{32} << 20, std::int64_t{384} << 20);
+    // Software is there for tests: small ones are to come by it.
+    if (c.software) f.winograd_tiles = 8, f.winograd_channels = 3, f.tile_bytes = 1 << 18;
+    return f;
+}
+
 }  // namespace pippin::vulkan

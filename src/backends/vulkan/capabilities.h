@@ -7,6 +7,8 @@
 
 #include <volk.h>
 
+#include "backends/gpu/work.h"
+
 namespace pippin::vulkan {
 
 struct Capabilities {
@@ -49,5 +51,9 @@ bool has_extension(VkPhysicalDevice device, const char* name);
 /// device would not have if PIPPIN_GPU_CAPABILITIES names one ("apple"). ValueError for other
 /// names. PIPPIN_GPU_SUBMISSION_SECONDS sets submission_seconds.
 Capabilities read_capabilities(VkPhysicalDevice device);
+
+/// What kernels' writers may use, and the sizes that their rules for tiles and algorithms go by:
+/// the defaults of a device's family, where the tuner starts from.
+gpu::Features features_of(const Capabilities& c);
 
 }  // namespace pippin::vulkan

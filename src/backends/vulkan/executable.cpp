@@ -46,28 +46,16 @@ namespace {
 // Enough that it is a training loop.
 constexpr std::size_t kRunsBeforeAdvice = 200;
 
-gpu::Features features_of(const Capabilities& c) {
-    gpu::Features f;
-    f.small_tiles = c.software;
-    f.large_tiles = c.large_tiles;
-    f.shared_bytes = c.shared_bytes;
-    f.matrices = c.matrices;
-    f.parallel_groups = c.parallel_groups;
-    f.tile_bytes = std::clamp(c.memory_bytes / 64, std::int64_t{32} << 20, std::int64_t{384} << 20);
-    // Software is there for tests: small ones are to come by it.
-    if (c.software) f.winograd_tiles = 8, f.winograd_channels = 3, f.tile_bytes = 1 << 18;
-    return f;
-}
-
 }  // namespace
 
-VulkanExecutable::VulkanExecutable(Context& context, Pipelines& pipelines, const plan::Plan& plan)
+VulkanExecutable::VulkanExecutable(Context& context, Pipelines& pipelines, const plan::Plan& plan,
+                                   std::span<const gpu::LaunchChoice> choices)
     : context_(context),
       pipelines_(pipelines),
       slots_(plan.slots),
       aftermath_(plan),
       advice_(gpu::advice(plan, num_threads())) {
-    gpu::Work work = gpu::make_work(plan, features_of(context.caps));
+    gpu::Work work = gpu::make_work(plan, features_of(context.caps), choices);
     checks_ = std::move(work.checks);
     arena_bytes_ = plan.arena_bytes;
     scratch_offset_ = gpu::scratch_align(arena_bytes_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "backends/gpu/failure.h"
@@ -19,7 +20,9 @@ namespace pippin::vulkan {
 /// so that a run can be prepared while others are on the device.
 class VulkanExecutable : public runtime::Executable {
   public:
-    VulkanExecutable(Context& context, Pipelines& pipelines, const plan::Plan& plan);
+    /// `choices`: how its launches are done (gpu::make_work).
+    VulkanExecutable(Context& context, Pipelines& pipelines, const plan::Plan& plan,
+                     std::span<const gpu::LaunchChoice> choices);
     ~VulkanExecutable() override;
     std::unique_ptr<runtime::Completion> run(const runtime::Bindings& bindings) override;
     std::int64_t scratch_bytes() const override {

@@ -20,15 +20,6 @@ constexpr std::size_t kMostSpirv = std::size_t{32} << 20;
 constexpr std::size_t kMostDriver = std::size_t{128} << 20;
 constexpr std::uint64_t kMagic = 0x31305653'4E505050u;  // changes when the format does
 
-std::filesystem::path cache_folder() {
-    if (const char* set = std::getenv("PIPPIN_CACHE_DIR")) return set;  // empty: no files
-    if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg)
-        return std::filesystem::path(xdg) / "pippin";
-    if (const char* home = std::getenv("HOME"); home && *home)
-        return std::filesystem::path(home) / ".cache" / "pippin";
-    return {};
-}
-
 std::vector<char> read_file(const std::filesystem::path& path, std::size_t most) {
     std::ifstream in(path, std::ios::binary | std::ios::ate);
     if (!in) return {};
@@ -41,7 +32,33 @@ std::vector<char> read_file(const std::filesystem::path& path, std::size_t most)
     return bytes;
 }
 
+// f(0) to f(n - 1), by all cores.
+template <class F>
+void by_all_cores(std::size_t n, const F& f) {
+    std::atomic<std::size_t> next{0};
+    const auto work = [&] {
+        for (std::size_t i; (i = next.fetch_add(1)) < n;)
+            f(i);
+    };
+    std::vector<std::thread> threads;
+    const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    for (std::size_t t = 1; t < std::min(cores, n); ++t)
+        threads.emplace_back(work);
+    work();
+    for (auto& t : threads)
+        t.join();
+}
+
 }  // namespace
+
+std::filesystem::path cache_folder() {
+    if (const char* set = std::getenv("PIPPIN_CACHE_DIR")) return set;  // empty: no files
+    if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg)
+        return std::filesystem::path(xdg) / "pippin";
+    if (const char* home = std::getenv("HOME"); home && *home)
+        return std::filesystem::path(home) / ".cache" / "pippin";
+    return {};
+}
 
 Pipelines::Key Pipelines::key_of(const std::string& text) {
     // FNV-1a, twice from different starts: equal keys of different texts do not happen by chance.
@@ -143,7 +160,12 @@ void Pipelines::save() {
     }
 }
 
-VkPipeline Pipelines::make(const std::vector<std::uint32_t>& spirv) {
+std::string Pipelines::render(const gpu::KernelSource& kernel) const {
+    const Capabilities& c = context_.caps;
+    return gpu::render_glsl(kernel, {c.keep_denormals, c.keep_specials, c.native_half});
+}
+
+VkPipeline Pipelines::make(const std::vector<std::uint32_t>& spirv, VkPipelineCache cache) const {
     VkShaderModuleCreateInfo module{};
     module.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
     module.codeSize = 4 * spirv.size();
@@ -159,7 +181,7 @@ VkPipeline Pipelines::make(const std::vector<std::uint32_t>& spirv) {
     info.layout = layout_;
     VkPipeline pipeline = VK_NULL_HANDLE;
     const VkResult r =
-        vkCreateComputePipelines(context_.device, cache_, 1, &info, nullptr, &pipeline);
+        vkCreateComputePipelines(context_.device, cache, 1, &info, nullptr, &pipeline);
     vkDestroyShaderModule(context_.device, shader, nullptr);
     check(r, "compiling a kernel");
     return pipeline;
@@ -170,9 +192,7 @@ std::vector<VkPipeline> Pipelines::get(const std::vector<gpu::KernelSource>& ker
     std::vector<Key> keys;
     std::vector<std::string> texts;
     for (const auto& k : kernels) {
-        texts.push_back(
-            gpu::render_glsl(k, {context_.caps.keep_denormals, context_.caps.keep_specials,
-                                 context_.caps.native_half}));
+        texts.push_back(render(k));
         keys.push_back(key_of(texts.back()));
     }
     std::lock_guard lock(mutex_);
@@ -188,25 +208,16 @@ std::vector<VkPipeline> Pipelines::get(const std::vector<gpu::KernelSource>& ker
     if (fresh.empty()) return out;
     std::vector<std::vector<std::uint32_t>> compiled(fresh.size());
     std::vector<std::exception_ptr> errors(fresh.size());
-    std::atomic<std::size_t> next{0};
-    const auto work = [&] {
-        for (std::size_t i; (i = next.fetch_add(1)) < fresh.size();)
-            try {
-                const std::size_t k = fresh[i];
-                const auto known = spirv_.find(keys[k]);
-                if (known == spirv_.end()) compiled[i] = compile_glsl(texts[k]);
-                out[k] = make(known == spirv_.end() ? compiled[i] : known->second);
-            } catch (...) {
-                errors[i] = std::current_exception();
-            }
-    };
-    std::vector<std::thread> threads;
-    const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
-    for (std::size_t t = 1; t < std::min(cores, fresh.size()); ++t)
-        threads.emplace_back(work);
-    work();
-    for (auto& t : threads)
-        t.join();
+    by_all_cores(fresh.size(), [&](std::size_t i) {
+        try {
+            const std::size_t k = fresh[i];
+            const auto known = spirv_.find(keys[k]);
+            if (known == spirv_.end()) compiled[i] = compile_glsl(texts[k]);
+            out[k] = make(known == spirv_.end() ? compiled[i] : known->second, cache_);
+        } catch (...) {
+            errors[i] = std::current_exception();
+        }
+    });
     bool grown = false;
     for (std::size_t i = 0; i < fresh.size(); ++i) {
         if (!out[fresh[i]]) continue;
@@ -220,6 +231,39 @@ std::vector<VkPipeline> Pipelines::get(const std::vector<gpu::KernelSource>& ker
     for (std::size_t k = 0; k < kernels.size(); ++k)
         if (!out[k]) out[k] = pipelines_.at(keys[k]);
     if (grown) save();
+    return out;
+}
+
+std::vector<Pipelines::Trial> Pipelines::try_all(const std::vector<gpu::KernelSource>& kernels) {
+    std::unordered_map<Key, std::size_t, Hash> places;
+    std::vector<std::size_t> place_of;
+    std::vector<std::string> texts;
+    std::vector<std::vector<std::uint32_t>> spirv;
+    {
+        std::lock_guard lock(mutex_);
+        for (const auto& k : kernels) {
+            std::string text = render(k);
+            const Key key = key_of(text);
+            const auto [it, added] = places.emplace(key, texts.size());
+            place_of.push_back(it->second);
+            if (!added) continue;
+            texts.push_back(std::move(text));
+            const auto known = spirv_.find(key);
+            spirv.push_back(known == spirv_.end() ? std::vector<std::uint32_t>{} : known->second);
+        }
+    }
+    std::vector<Trial> made(texts.size());
+    by_all_cores(texts.size(), [&](std::size_t i) {
+        try {
+            if (spirv[i].empty()) spirv[i] = compile_glsl(texts[i]);
+            made[i].pipeline = make(spirv[i], VK_NULL_HANDLE);
+        } catch (const std::exception& e) {
+            made[i].error = e.what();
+        }
+    });
+    std::vector<Trial> out;
+    for (const std::size_t place : place_of)
+        out.push_back(made[place]);
     return out;
 }
 

@@ -19,12 +19,22 @@ struct Push {
     std::uint32_t first_group = 0, unused = 0;
 };
 
+/// Where files are kept from program to program; empty: nowhere.
+std::filesystem::path cache_folder();
+
 class Pipelines {
   public:
     explicit Pipelines(Context& context);
 
     /// One pipeline a kernel, those that are new compiled by all cores.
     std::vector<VkPipeline> get(const std::vector<gpu::KernelSource>& kernels);
+    /// The same for kernels of which most are not needed again: nothing is kept, and whoever gets a
+    /// pipeline (equal kernels have the same) destroys it.
+    struct Trial {
+        VkPipeline pipeline = VK_NULL_HANDLE;
+        std::string error;  ///< why there is none
+    };
+    std::vector<Trial> try_all(const std::vector<gpu::KernelSource>& kernels);
     VkPipelineLayout layout() const { return layout_; }
     std::size_t count();
 
@@ -37,7 +47,8 @@ class Pipelines {
         std::size_t operator()(const Key& k) const { return k.a; }
     };
     static Key key_of(const std::string& text);
-    VkPipeline make(const std::vector<std::uint32_t>& spirv);
+    std::string render(const gpu::KernelSource& kernel) const;
+    VkPipeline make(const std::vector<std::uint32_t>& spirv, VkPipelineCache cache) const;
     void load();
     void save();
 
