@@ -251,6 +251,10 @@ int main(int argc, char** argv) {
     b.conv("resnet50 conv 128-512 1x1", 16, 128, 28, 512, 1, 1, 0, true);
     b.conv("resnet50 conv 1024-256 1x1", 16, 1024, 14, 256, 1, 1, 0, true);
     b.conv("resnet50 conv 2048-512 1x1", 16, 2048, 7, 512, 1, 1, 0, true);
+    b.conv("resnet50 conv 256-512 1x1 s2", 16, 256, 56, 512, 1, 2, 0, true);
+    b.conv("resnet50 conv 1024-2048 1x1 s2", 16, 1024, 14, 2048, 1, 2, 0, true);
+    b.conv("resnet50 conv 128-128 3x3 s2", 16, 128, 56, 128, 3, 2, 1, true);
+    b.conv("resnet50 conv 512-512 3x3 s2", 16, 512, 14, 512, 3, 2, 1, true);
     b.depthwise("convmixer depthwise 768x32 7x7", 4, 768, 32, 7, 1);
     b.depthwise("efficient depthwise 32x112 3x3", 4, 32, 112, 3, 1);
     b.depthwise("efficient depthwise 96x112 3x3 s2", 4, 96, 112, 3, 2);

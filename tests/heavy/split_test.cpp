@@ -183,19 +183,36 @@ TEST_F(Split, TinyNumbersKeepTheirDigits) {
 
 struct ConvCase {
     std::int64_t n, from, h, w, to, kh, kw;
-    std::int64_t dilation = 1;
+    std::int64_t dilation = 1, stride = 1;
+    std::int64_t pad = -1;  // -1: an image keeps its size, but for the stride
+
+    std::int64_t padding(std::int64_t kernel) const {
+        return pad < 0 ? dilation * (kernel / 2) : pad;
+    }
+    std::int64_t out(std::int64_t extent, std::int64_t kernel) const {
+        return (extent + 2 * padding(kernel) - dilation * (kernel - 1) - 1) / stride + 1;
+    }
+    Shape y() const { return {n, to, out(h, kh), out(w, kw)}; }
 };
+
+// Strides, windows that see little beside an image, much or nothing, and single pixels.
+const ConvCase kStrided[] = {
+    {4, 32, 16, 15, 64, 3, 3, 1, 2},    {2, 48, 29, 31, 33, 3, 3, 1, 2},
+    {1, 33, 41, 40, 40, 5, 5, 1, 3},    {2, 512, 20, 19, 32, 1, 1, 1, 2},
+    {4, 32, 17, 16, 32, 2, 2, 1, 2, 0}, {3, 40, 16, 19, 32, 3, 3, 1, 1, 0},
+    {2, 32, 14, 13, 36, 3, 3, 1, 1, 3}, {2, 32, 30, 30, 32, 3, 3, 2, 2, 1},
+    {5, 32, 15, 15, 32, 1, 3, 1, 2, 2}, {1, 512, 13, 14, 32, 1, 1, 1, 1, 1}};
 
 Trial convolution(const ConvCase& c, bool backward = false) {
     Trial r;
     r.op = backward ? &ops::kConv2dGradInput : &ops::kConv2d;
-    r.attrs.i = {1, 1, c.dilation * (c.kh / 2), c.dilation * (c.kw / 2), c.dilation, c.dilation, 1};
+    r.attrs.i = {c.stride, c.stride, c.padding(c.kh), c.padding(c.kw), c.dilation, c.dilation, 1};
     if (backward)
         for (const std::int64_t extent : {c.h, c.w})
             r.attrs.i.push_back(extent);
-    const std::int64_t y = backward ? c.from : c.to, x = backward ? c.to : c.from;
-    r.inputs = {random_data(DType::Float32, {c.n, c.from, c.h, c.w}, Order::ChannelsLast, 1),
-                random_data(DType::Float32, {y, x, c.kh, c.kw}, Order::RowMajor, 2)};
+    const Shape map = backward ? c.y() : Shape{c.n, c.from, c.h, c.w};
+    r.inputs = {random_data(DType::Float32, map, Order::ChannelsLast, 1),
+                random_data(DType::Float32, {c.to, c.from, c.kh, c.kw}, Order::RowMajor, 2)};
     return r;
 }
 
@@ -204,7 +221,7 @@ Trial weight_gradient(const ConvCase& c) {
     r.op = &ops::kConv2dGradWeight;
     for (const std::int64_t extent : {c.kh, c.kw})
         r.attrs.i.push_back(extent);
-    r.inputs[1] = random_data(DType::Float32, {c.n, c.to, c.h, c.w}, Order::ChannelsLast, 3);
+    r.inputs[1] = random_data(DType::Float32, c.y(), Order::ChannelsLast, 3);
     r.order = Order::RowMajor;
     return r;
 }
@@ -249,6 +266,20 @@ TEST_F(Split, Convolutions) {
             EXPECT_LT(error_of(r.run(), r), 3e-7) << c.from << " " << c.h << backward;
         }
     EXPECT_EQ(Plain::runs, 0);
+}
+
+TEST_F(Split, StridesAndPaddings) {
+    for (const ConvCase& c : kStrided) {
+        for (Trial r : {convolution(c), convolution(c, true), weight_gradient(c)})
+            EXPECT_LT(error_of(r.run(), r), 3e-7) << c.from << " " << c.h << " " << r.op->name;
+    }
+    EXPECT_EQ(Plain::runs, 0);
+    for (Trial r :
+         {convolution(kStrided[1]), convolution(kStrided[1], true), weight_gradient(kStrided[1])}) {
+        EXPECT_TRUE(same_for_any_threads(r));
+        r.inputs[0].set(70, std::nan(""));
+        EXPECT_TRUE(close(r.run(), r.expected()));
+    }
 }
 
 TEST_F(Split, ConvolutionsEpilogues) {

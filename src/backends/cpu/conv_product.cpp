@@ -34,20 +34,22 @@ plan::Operand matrix(const plan::Operand& like, std::int64_t rows, std::int64_t 
 }  // namespace
 
 std::unique_ptr<HeavyKernel> make_conv_product(const plan::HeavyLaunch& l, const ConvGeometry& g) {
-    const bool plain = g.kh == 1 && g.kw == 1 && g.groups == 1 && g.stride[0] == 1 &&
-                       g.stride[1] == 1 && g.pad[0] == 0 && g.pad[1] == 0;
-    if (!plain) return nullptr;
+    if (!g.is_product()) return nullptr;
 
     const std::int64_t pixels = g.n * g.h * g.w;
     plan::HeavyLaunch p;
     p.op = &graph::ops::kMatmul;
+    const auto transposes = [&p](std::int64_t a, std::int64_t b) {
+        p.attrs.i.push_back(a);
+        p.attrs.i.push_back(b);
+    };
     const bool weights = l.op == &graph::ops::kConv2dGradWeight;
     if (weights) {
-        p.attrs.i = {1, 0};
+        transposes(1, 0);
         p.operands = {matrix(l.operands[1], pixels, g.co), matrix(l.operands[0], pixels, g.ci)};
         p.output = matrix(l.output, g.co, g.ci);
     } else if (l.op == &graph::ops::kConv2d) {
-        p.attrs.i = {0, 1};
+        transposes(0, 1);
         p.operands = {matrix(l.operands[0], pixels, g.ci), matrix(l.operands[1], g.co, g.ci)};
         p.output = matrix(l.output, pixels, g.co);
         p.epilogue = l.epilogue;
@@ -56,7 +58,7 @@ std::unique_ptr<HeavyKernel> make_conv_product(const plan::HeavyLaunch& l, const
                                      ? matrix(l.operands[i], pixels, g.co)
                                      : l.operands[i]);
     } else {
-        p.attrs.i = {0, 0};
+        transposes(0, 0);
         p.operands = {matrix(l.operands[0], pixels, g.co), matrix(l.operands[1], g.co, g.ci)};
         p.output = matrix(l.output, pixels, g.ci);
     }

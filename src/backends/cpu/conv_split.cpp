@@ -1,9 +1,6 @@
-// Convolutions of stride 1 that keep an image's size, and their input gradients, on matrix units
-// for bfloat16. Images lie one behind the other with gaps of zeros between lines and between
-// images, so that all pixels are rows of one matrix and a tap of the window is the same matrix some
-// rows on.
+// Convolutions and their input gradients on matrix units for bfloat16. All pixels are rows of one
+// matrix, of which each tap of the window sees some rows on (split_lines.h).
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "backends/cpu/split_lines.h"
@@ -19,45 +16,46 @@ namespace {
 using split::kBlock;
 using split::kDepth;
 using split::kPanelBytes;
+using split::Lines;
+using split::up;
 using std::int64_t;
 
 constexpr int64_t kRowBytes = 1 << 20;          // a thread's rows: half of the second cache
 constexpr int64_t kMostRowBytes = 6 << 20;      // of them with what windows see around
 constexpr int64_t kMostWeightBytes = 96 << 20;  // of packed weights
 
-using split::Lines;
-using split::up;
-
 class SplitConv : public HeavyKernel {
   public:
-    SplitConv(const plan::HeavyLaunch& l, const ConvGeometry& g, const Lines& lines,
+    SplitConv(const plan::HeavyLaunch& l, const ConvGeometry& g, Lines lines,
               const MakeKernel& make_other)
-        : lines_(lines),
+        : lines_(std::move(lines)),
           backward_(l.op == &graph::ops::kConv2dGradInput),
+          from_(backward_ ? g.co : g.ci),
+          to_(backward_ ? g.ci : g.co),
           bias_(l.epilogue.bias),
           residual_(l.epilogue.residual),
           relu_(l.epilogue.activation == plan::Activation::Relu),
-          depths_(up(lines.from, kDepth) / kDepth),
+          depths_(up(from_, kDepth) / kDepth),
           threads_(num_threads()),
           other_(l, make_other) {
-        rows_ = rows_at_once(lines);
-        planes_ = rows_ + 2 * lines.around + kBlock;
-        for (int64_t y = 0; y < lines.taps_h; ++y)
-            for (int64_t x = 0; x < lines.taps_w; ++x) {
-                const int64_t rows = lines.rows_on(g, y, x);
-                taps_.push_back((lines.around + (backward_ ? -rows : rows)) * 64);
-            }
-        panel_ = lines.taps() * depths_ * kPanelBytes;
-        weight_bytes_ = up(lines.to, kBlock) / kBlock * panel_;
-        row_bytes_ = planes_ * depths_ * kDepth * 6;
-        staged_bytes_ = lines.taps() * kBlock * kDepth * 4;
-        scratch_bytes = static_cast<std::size_t>(weight_bytes_ +
-                                                 threads_ * std::max(row_bytes_, staged_bytes_));
+        // Forward: rows of all phases give one y. Backward: rows of dy give each phase of dx.
+        in_phases_ = backward_ ? 1 : lines_.seen_phases;
+        rows_ = rows_at_once(lines_, in_phases_ * from_);
+        planes_ = rows_ + 2 * lines_.around + kBlock;
+        phase_bytes_ = planes_ * depths_ * kDepth * 6;
+        for (const Lines::Tap& tap : lines_.taps)
+            taps_.push_back((lines_.around + (backward_ ? -tap.rows_on : tap.rows_on)) * 64 +
+                            (backward_ ? 0 : tap.phase * phase_bytes_));
+        panel_ = tap_count() * depths_ * kPanelBytes;
+        weight_bytes_ = up(to_, kBlock) / kBlock * panel_;
+        staged_bytes_ = tap_count() * kBlock * kDepth * 4;
+        thread_bytes_ = std::max(in_phases_ * phase_bytes_, staged_bytes_);
+        scratch_bytes = static_cast<std::size_t>(weight_bytes_ + threads_ * thread_bytes_);
     }
 
-    static int64_t rows_at_once(const Lines& l) {
-        const int64_t fit = kRowBytes / (up(l.from, kDepth) * 6) - 2 * l.around;
-        return std::min(up(std::max(fit, int64_t{128}), kBlock), up(l.pixels_with_gaps(), kBlock));
+    static int64_t rows_at_once(const Lines& l, int64_t numbers) {
+        const int64_t fit = kRowBytes / (up(numbers, kDepth) * 6) - 2 * l.around;
+        return std::min(up(std::max(fit, int64_t{128}), kBlock), up(l.rows(), kBlock));
     }
 
     void run(void* const* operands, void* output) override {
@@ -68,15 +66,14 @@ class SplitConv : public HeavyKernel {
     }
 
   private:
+    int64_t tap_count() const { return static_cast<int64_t>(lines_.taps.size()); }
     std::byte* of_thread(int thread) const {
-        return static_cast<std::byte*>(scratch) + weight_bytes_ +
-               thread * std::max(row_bytes_, staged_bytes_);
+        return static_cast<std::byte*>(scratch) + weight_bytes_ + thread * thread_bytes_;
     }
 
     // From [channel of y][channel of x][tap] to panels [block of columns][tap][depth].
     void pack_weights(const float* w, std::atomic<bool>& good) const {
-        const int64_t taps = lines_.taps(), blocks = up(lines_.to, kBlock) / kBlock;
-        const int64_t from = lines_.from, to = lines_.to;
+        const int64_t taps = tap_count(), blocks = up(to_, kBlock) / kBlock;
         const int threads = std::min<int>(threads_, num_threads());
         const int64_t tasks = blocks * depths_, share = std::min<int64_t>(tasks, threads);
         parallel_threads(static_cast<int>(share), [&](int thread) {
@@ -84,16 +81,17 @@ class SplitConv : public HeavyKernel {
             split::Range range;
             for (int64_t t = tasks * thread / share; t < tasks * (thread + 1) / share; ++t) {
                 const int64_t n0 = t / depths_ * kBlock, k0 = t % depths_ * kDepth;
-                const int64_t n = std::min(kBlock, to - n0), k = std::min(kDepth, from - k0);
+                const int64_t n = std::min(kBlock, to_ - n0), k = std::min(kDepth, from_ - k0);
                 for (int64_t tap = 0; tap < taps; ++tap) {
+                    const int64_t index = lines_.taps[static_cast<std::size_t>(tap)].index;
                     float* const at = staged + tap * kBlock * kDepth;
                     if (backward_)
                         for (int64_t i = 0; i < k; ++i)
-                            split::gather(w + ((k0 + i) * to + n0) * taps + tap, taps, n,
+                            split::gather(w + ((k0 + i) * to_ + n0) * taps + index, taps, n,
                                           at + i * kBlock);
                     else
                         for (int64_t i = 0; i < n; ++i)
-                            split::gather(w + ((n0 + i) * from + k0) * taps + tap, taps, k,
+                            split::gather(w + ((n0 + i) * from_ + k0) * taps + index, taps, k,
                                           at + i * kDepth);
                     const split::Source source =
                         backward_ ? split::Source{at, kBlock, 1} : split::Source{at, 1, kDepth};
@@ -107,97 +105,92 @@ class SplitConv : public HeavyKernel {
         });
     }
 
-    // Rows [first, last) of the matrix, gaps included; before the first image and behind the last
-    // one all is 0.
-    void split_pixels(const float* x, int64_t first, int64_t last, const split::Rows& to,
-                      split::Range& range) const {
-        const Lines& l = lines_;
-        const auto clear = [&](int64_t begin, int64_t end) {
-            for (int64_t p = 0; p < depths_ * 3; ++p)
-                std::memset(to.at + p * to.part_bytes + (begin - first) * 64, 0,
-                            static_cast<std::size_t>(end - begin) * 64);
-        };
-        int64_t q = first;
-        if (q < 0) {
-            q = std::min(int64_t{0}, last);
-            clear(first, q);
+    // The rows of all phases that windows of rows [first, first + count) see.
+    void split_rows(const float* x, int64_t first, int64_t count, std::byte* to,
+                    std::vector<std::int32_t>& pixels, std::atomic<bool>& good) const {
+        const int64_t rows = up(count, kBlock) + 2 * lines_.around;
+        pixels.resize(static_cast<std::size_t>(rows));
+        split::Range range;
+        for (int64_t phase = 0; phase < in_phases_; ++phase) {
+            if (backward_)
+                lines_.pixels_of_y(first - lines_.around, rows, pixels.data());
+            else
+                lines_.pixels_of_x(phase, first - lines_.around, rows, pixels.data());
+            split::split_pixels({x, from_, pixels.data()}, rows, from_,
+                                rows_of(to + phase * phase_bytes_), range);
         }
-        while (q < last) {
-            const int64_t image = q / l.image, y = q % l.image / l.line, at = q % l.line;
-            if (image >= l.n) {
-                clear(q, last);
-                break;
-            }
-            const bool inside = y < l.h && at < l.w;
-            const int64_t end = std::min(last, q - at + (inside ? l.w : l.line));
-            if (inside) {
-                split::Rows here = to;
-                here.at += (q - first) * 64;
-                split::split_rows({x + ((image * l.h + y) * l.w + at) * l.from, l.from, 1}, end - q,
-                                  l.from, here, range);
-            } else {
-                clear(q, end);
-            }
-            q = end;
-        }
+        if (!range.good) good = false;
     }
+    split::Rows rows_of(std::byte* at) const { return {at, 64, 3 * planes_ * 64, planes_ * 64}; }
 
     void convolve(void* const* operands, float* output, std::atomic<bool>& good) const {
-        const Lines& l = lines_;
         const int threads = std::min(threads_, num_threads());
-        std::vector<std::vector<std::int32_t>> rows_of_threads(static_cast<std::size_t>(threads));
+        std::vector<std::vector<std::int32_t>> pixels_of_threads(static_cast<std::size_t>(threads));
         const auto task = [&](const BlockTask& t) {
-            std::vector<std::int32_t>& to_rows =
-                rows_of_threads[static_cast<std::size_t>(t.thread)];
+            std::vector<std::int32_t>& pixels =
+                pixels_of_threads[static_cast<std::size_t>(t.thread)];
             const int64_t first = t.first_row * kBlock;
-            const int64_t last = std::min(t.last_row * kBlock, l.pixels_with_gaps());
-            const split::Rows rows{of_thread(t.thread), 64, 3 * planes_ * 64, planes_ * 64};
-            split::Range range;
-            split_pixels(static_cast<const float*>(operands[0]), first - l.around,
-                         first + up(last - first, kBlock) + l.around, rows, range);
-            if (!range.good) good = false;
-            to_rows.resize(static_cast<std::size_t>(last - first));
-            for (int64_t q = first; q < last; ++q) {
-                const int64_t image = q / l.image, y = q % l.image / l.line, x = q % l.line;
-                to_rows[static_cast<std::size_t>(q - first)] =
-                    y < l.h && x < l.w ? static_cast<std::int32_t>((image * l.h + y) * l.w + x)
-                                       : -1;
-            }
+            const int64_t last = std::min(t.last_row * kBlock, lines_.rows());
+            split_rows(static_cast<const float*>(operands[0]), first, last - first,
+                       of_thread(t.thread), pixels, good);
             const split::Tiles tiles;
-            for (int64_t j = t.first_column; j < t.last_column; ++j) {
-                const int64_t n = j * kBlock;
-                split::Output out{output + n, l.to};
-                if (bias_ >= 0) out.bias = static_cast<const float*>(operands[bias_]) + n;
-                if (residual_ >= 0) {
-                    out.residual = static_cast<const float*>(operands[residual_]) + n;
-                    out.residual_row = l.to;
+            // Backward each phase of dx has taps of its own, or none and is 0.
+            const int64_t phases =
+                backward_ ? static_cast<int64_t>(lines_.phases.size()) : int64_t{1};
+            int64_t tap = 0;
+            for (int64_t phase = 0; phase < phases; ++phase) {
+                int64_t end = backward_ ? tap : tap_count();
+                while (end < tap_count() &&
+                       lines_.taps[static_cast<std::size_t>(end)].phase == phase)
+                    ++end;
+                if (backward_)
+                    lines_.pixels_of_x(phase, first, last - first, pixels.data());
+                else
+                    lines_.pixels_of_y(first, last - first, pixels.data());
+                for (int64_t j = t.first_column; j < t.last_column; ++j) {
+                    const int64_t n = j * kBlock;
+                    split::Output out = output_of(operands, output, n);
+                    for (int64_t q = first; q < last; q += kBlock) {
+                        split::Product p{rows_of(of_thread(t.thread)),
+                                         {static_cast<std::byte*>(scratch) + j * panel_ +
+                                          tap * depths_ * kPanelBytes},
+                                         depths_,
+                                         taps_.data() + tap,
+                                         end - tap};
+                        p.a.at += (q - first) * 64;
+                        out.to_rows = pixels.data() + (q - first);
+                        tiles.run(p, std::min(kBlock, last - q), std::min(kBlock, to_ - n), out);
+                    }
                 }
-                out.relu = relu_;
-                for (int64_t q = first; q < last; q += kBlock) {
-                    split::Product p{rows,
-                                     {static_cast<std::byte*>(scratch) + j * panel_},
-                                     depths_,
-                                     taps_.data(),
-                                     l.taps()};
-                    p.a.at += (q - first) * 64;
-                    out.to_rows = to_rows.data() + (q - first);
-                    tiles.run(p, std::min(kBlock, last - q), std::min(kBlock, l.to - n), out);
-                }
+                tap = end;
             }
         };
-        share_blocks(threads, up(l.pixels_with_gaps(), kBlock) / kBlock, rows_ / kBlock,
-                     up(l.to, kBlock) / kBlock, task);
+        share_blocks(threads, up(lines_.rows(), kBlock) / kBlock, rows_ / kBlock,
+                     up(to_, kBlock) / kBlock, task);
+    }
+
+    // From column n on.
+    split::Output output_of(void* const* operands, float* output, int64_t n) const {
+        split::Output out{output + n, to_};
+        if (bias_ >= 0) out.bias = static_cast<const float*>(operands[bias_]) + n;
+        if (residual_ >= 0) {
+            out.residual = static_cast<const float*>(operands[residual_]) + n;
+            out.residual_row = to_;
+        }
+        out.relu = relu_;
+        return out;
     }
 
     Lines lines_;
     bool backward_;
+    int64_t from_, to_;  // channels
     int bias_, residual_;
     bool relu_;
     int64_t depths_;
     int threads_;
     std::vector<int64_t> taps_;
-    int64_t rows_ = 0, planes_ = 0, panel_ = 0;
-    int64_t weight_bytes_ = 0, row_bytes_ = 0, staged_bytes_ = 0;
+    int64_t in_phases_ = 1, rows_ = 0, planes_ = 0, panel_ = 0;
+    int64_t weight_bytes_ = 0, phase_bytes_ = 0, staged_bytes_ = 0, thread_bytes_ = 0;
     OtherKernel other_;
 };
 
@@ -205,17 +198,18 @@ class SplitConv : public HeavyKernel {
 
 std::unique_ptr<HeavyKernel> make_conv_split(const plan::HeavyLaunch& l, const ConvGeometry& g,
                                              const MakeKernel& make_other) {
-    if (!can_split(l) || l.op == &graph::ops::kConv2dGradWeight || !split::keeps_size(g))
-        return nullptr;
+    if (!can_split(l) || l.op == &graph::ops::kConv2dGradWeight || g.is_product()) return nullptr;
     const bool backward = l.op == &graph::ops::kConv2dGradInput;
-    const Lines lines(g, backward ? g.co : g.ci, backward ? g.ci : g.co);
-    // Splitting pays where each number is used often enough, on tiles that are mostly full.
-    if (!lines.pays()) return nullptr;
-    const int64_t depth = up(lines.from, kDepth);
-    if ((SplitConv::rows_at_once(lines) + 2 * lines.around + kBlock) * depth * 6 > kMostRowBytes ||
-        up(lines.to, kBlock) * depth * lines.taps() * 6 > kMostWeightBytes)
+    Lines lines(g);
+    if (!lines.pays(g)) return nullptr;
+    if (lines.taps.size() == 1 && g.ci < 256) return nullptr;  // oneDNN is faster
+    const int64_t depth = up(backward ? g.co : g.ci, kDepth) * (backward ? 1 : lines.seen_phases);
+    if ((SplitConv::rows_at_once(lines, depth) + 2 * lines.around + kBlock) * depth * 6 >
+            kMostRowBytes ||
+        up(backward ? g.ci : g.co, kBlock) * up(backward ? g.co : g.ci, kDepth) * g.kh * g.kw * 6 >
+            kMostWeightBytes)
         return nullptr;
-    return std::make_unique<SplitConv>(l, g, lines, make_other);
+    return std::make_unique<SplitConv>(l, g, std::move(lines), make_other);
 }
 
 }  // namespace pippin::cpu

@@ -1,5 +1,5 @@
-// Weight gradients of convolutions that keep an image's size, on matrix units for bfloat16. Pixels
-// are the inner extent. dy lies turned, a line a channel; x lies as rows of two pixels, once from
+// Weight gradients of convolutions on matrix units for bfloat16. Pixels (split_lines.h) are the
+// inner extent. dy lies turned, a line a channel; x lies as rows of two pixels, once from
 // even and once from odd pixels on, so that a tap of the window begins at some row of the one or
 // the other.
 #include <algorithm>
@@ -29,40 +29,46 @@ constexpr int64_t kMostSumBytes = 64 << 20;  // of the sums of all taps
 
 class SplitGradWeight : public HeavyKernel {
   public:
-    SplitGradWeight(const plan::HeavyLaunch& l, const ConvGeometry& g, const Lines& lines,
+    SplitGradWeight(const plan::HeavyLaunch& l, const ConvGeometry& g, Lines lines,
                     const MakeKernel& make_other)
-        : lines_(lines),
-          x_channels_(up(lines.from, kBlock)),
-          y_channels_(up(lines.to, kBlock)),
+        : lines_(std::move(lines)),
+          from_(g.ci),
+          to_(g.co),
+          x_channels_(up(from_, kBlock)),
+          y_channels_(up(to_, kBlock)),
           threads_(num_threads()),
           other_(l, make_other) {
-        const int64_t number_bytes = (2 * x_channels_ + y_channels_) * 6;
+        // Of each phase the pairs that taps begin at: from even pixels, from odd ones.
+        planes_.resize(static_cast<std::size_t>(2 * lines_.seen_phases), -1);
+        int64_t planes = 0;
+        for (const Lines::Tap& tap : lines_.taps)
+            if (int64_t& plane = plane_of(tap.phase, lines_.around + tap.rows_on); plane < 0)
+                plane = planes++;
+        const int64_t number_bytes = (planes * x_channels_ + y_channels_) * 6;
         const int64_t fit = split_chunk_bytes / number_bytes,
                       step = fit < kPixelsAtOnce ? kDepth : kPixelsAtOnce;
-        chunk_ =
-            std::min(std::max(fit / step * step, kDepth), up(lines.pixels_with_gaps(), kDepth));
-        x_rows_ = chunk_ / 2 + lines.around + 1;
+        chunk_ = std::min(std::max(fit / step * step, kDepth), up(lines_.rows(), kDepth));
+        x_rows_ = chunk_ / 2 + lines_.around + 1;
         x_part_ = x_channels_ / kTile * x_rows_ * 64;
-        for (int64_t y = 0; y < lines.taps_h; ++y)
-            for (int64_t x = 0; x < lines.taps_w; ++x) {
-                const int64_t pixel = lines.around + lines.rows_on(g, y, x);
-                taps_.push_back(pixel % 2 * 3 * x_part_ + pixel / 2 * 64);
-            }
-        sum_bytes_ = sums(lines) * 4;
-        scratch_bytes =
-            static_cast<std::size_t>(sum_bytes_ + 6 * x_part_ + chunk_ * y_channels_ * 6);
+        for (const Lines::Tap& tap : lines_.taps) {
+            const int64_t pixel = lines_.around + tap.rows_on;
+            taps_.push_back(plane_of(tap.phase, pixel) * 3 * x_part_ + pixel / 2 * 64);
+        }
+        sum_bytes_ = sum_bytes(g);
+        x_bytes_ = planes * 3 * x_part_;
+        scratch_bytes = static_cast<std::size_t>(sum_bytes_ + x_bytes_ + chunk_ * y_channels_ * 6);
     }
-    static int64_t sums(const Lines& l) { return l.taps() * up(l.from, kBlock) * up(l.to, kBlock); }
+    static int64_t sum_bytes(const ConvGeometry& g) {
+        return g.kh * g.kw * up(g.ci, kBlock) * up(g.co, kBlock) * 4;
+    }
 
     void run(void* const* operands, void* output) override {
         std::atomic<bool> good{true};
-        const int64_t end = lines_.pixels_with_gaps();
+        const int64_t end = lines_.rows();
         for (int64_t q = 0; q < end && good; q += chunk_) {
             const int64_t count = std::min(chunk_, end - q);
-            const std::vector<std::int32_t> pixels = pixels_from(q - lines_.around, count);
-            split_x(static_cast<const float*>(operands[0]), pixels.data(), count, good);
-            split_dy(static_cast<const float*>(operands[1]), pixels.data() + lines_.around, count,
-                     good);
+            split_x(static_cast<const float*>(operands[0]), q, count, good);
+            split_dy(static_cast<const float*>(operands[1]), q, count, good);
             if (good) add(count, q > 0);
         }
         if (!good) return other_.run(operands, output);
@@ -72,75 +78,79 @@ class SplitGradWeight : public HeavyKernel {
   private:
     float* sums() const { return static_cast<float*>(scratch); }
     std::byte* x_pairs() const { return static_cast<std::byte*>(scratch) + sum_bytes_; }
-    std::byte* dy_tiles() const { return x_pairs() + 6 * x_part_; }
+    std::byte* dy_tiles() const { return x_pairs() + x_bytes_; }
+    int64_t& plane_of(int64_t phase, int64_t pixel) {
+        return planes_[static_cast<std::size_t>(phase * 2 + pixel % 2)];
+    }
     static int64_t whole(int64_t count) { return up(count, kDepth); }
 
-    // The maps' pixels that lie from `begin` on where gaps are counted, as many as a chunk of
-    // `count` sees.
-    std::vector<std::int32_t> pixels_from(int64_t begin, int64_t count) const {
-        const Lines& l = lines_;
-        std::vector<std::int32_t> pixels(static_cast<std::size_t>(whole(count) + 2 * l.around + 1),
-                                         -1);
-        const int64_t end =
-            std::min(begin + static_cast<int64_t>(pixels.size()), l.pixels_with_gaps());
-        for (int64_t q = std::max(begin, int64_t{0}); q < end;) {
-            const int64_t image = q / l.image, y = q % l.image / l.line, x = q % l.line;
-            const int64_t inside = y < l.h ? std::min(l.w - x, end - q) : 0;
-            for (int64_t i = 0; i < inside; ++i)
-                pixels[static_cast<std::size_t>(q - begin + i)] =
-                    static_cast<std::int32_t>((image * l.h + y) * l.w + x + i);
-            q += l.line - x;
-        }
-        return pixels;
-    }
-
-    void split_x(const float* x, const std::int32_t* pixels, int64_t count,
-                 std::atomic<bool>& good) const {
-        constexpr int64_t kStep = 32;
-        const int64_t end = whole(count) + 2 * lines_.around, tasks = (end + kStep - 1) / kStep;
-        parallel_ranges(tasks, x_channels_ * count, [&](int64_t first, int64_t last, int) {
+    void split_x(const float* x, int64_t q, int64_t count, std::atomic<bool>& good) const {
+        constexpr int64_t kStep = 128;
+        const int64_t end = whole(count) + 2 * lines_.around, steps = (end + kStep - 1) / kStep;
+        const int64_t tasks = lines_.seen_phases * steps;
+        parallel_ranges(tasks, tasks * kStep * x_channels_, [&](int64_t first, int64_t last, int) {
             split::Range range;
-            for (int64_t t = first; t < last; ++t)
-                for (int64_t c = 0; c < x_channels_; c += kTile)
-                    split::split_pairs({x + c, lines_.from, pixels}, lines_.from - c, t * kStep,
-                                       std::min((t + 1) * kStep, end),
-                                       x_pairs() + c / kTile * x_rows_ * 64, x_part_, 3 * x_part_,
-                                       range);
+            std::int32_t pixels[kStep + 1];
+            for (int64_t t = first; t < last; ++t) {
+                const int64_t phase = t / steps, begin = t % steps * kStep;
+                lines_.pixels_of_x(phase, q - lines_.around + begin, kStep + 1, pixels);
+                std::byte* to[2];
+                for (int64_t odd = 0; odd < 2; ++odd) {
+                    const int64_t plane = planes_[static_cast<std::size_t>(phase * 2 + odd)];
+                    to[odd] =
+                        plane < 0 ? nullptr : x_pairs() + plane * 3 * x_part_ + begin / 2 * 64;
+                }
+                for (int64_t i = 0; i < std::min(kStep, end - begin); i += kTile)
+                    for (int64_t c = 0; c < x_channels_; c += kTile) {
+                        const int64_t at = c / kTile * x_rows_ * 64;
+                        split::split_pairs({x + c, from_, pixels}, from_ - c, i,
+                                           std::min(i + kTile, end - begin),
+                                           to[0] ? to[0] + at : nullptr,
+                                           to[1] ? to[1] + at : nullptr, x_part_, range);
+                    }
+            }
             if (!range.good) good = false;
         });
     }
 
     // Tiles of dy lie as [block of channels][kDepth pixels][part][half of the block].
-    void split_dy(const float* dy, const std::int32_t* pixels, int64_t count,
-                  std::atomic<bool>& good) const {
+    void split_dy(const float* dy, int64_t q, int64_t count, std::atomic<bool>& good) const {
         const int64_t depths = whole(count) / kDepth;
         parallel_ranges(depths, count * y_channels_, [&](int64_t begin, int64_t end, int) {
             split::Range range;
-            for (int64_t k = begin; k < end; ++k)
+            std::int32_t pixels[kDepth];
+            for (int64_t k = begin; k < end; ++k) {
+                lines_.pixels_of_y(q + k * kDepth, kDepth, pixels);
                 for (int64_t c = 0; c < y_channels_; c += kTile)
-                    split::split_turned({dy + c, lines_.to, pixels + k * kDepth}, lines_.to - c,
+                    split::split_turned({dy + c, to_, pixels}, to_ - c,
                                         std::min(kDepth, count - k * kDepth),
                                         {dy_tiles() + (c / kBlock * depths + k) * kPanelBytes +
                                              c % kBlock / kTile * split::kTileBytes,
                                          64, kPanelBytes, 2 * split::kTileBytes},
                                         range);
+            }
             if (!range.good) good = false;
         });
     }
 
     // Sums lie as [tap][channel of y][channel of x].
     void add(int64_t count, bool adds) const {
-        const int64_t depths = whole(count) / kDepth, taps = lines_.taps();
-        const int64_t x_blocks = x_channels_ / kBlock;
-        const int64_t units = y_channels_ / kBlock * x_blocks * taps;
+        const int64_t depths = whole(count) / kDepth,
+                      taps = static_cast<int64_t>(lines_.taps.size());
+        const int64_t y_blocks = y_channels_ / kBlock;
+        const bool strided = lines_.seen_phases > 1;
+        const int64_t units = x_channels_ / kBlock * taps * y_blocks;
         const int64_t share = std::min<int64_t>(std::min(threads_, num_threads()), units);
         parallel_threads(static_cast<int>(share), [&](int thread) {
             const split::Tiles tiles;
-            constexpr int64_t kStep = kPixelsAtOnce / kDepth, kNoTap = 0;
+            constexpr int64_t kNoTap = 0, kStep = kPixelsAtOnce / kDepth;
             for (int64_t k = 0; k < depths; k += kStep)
                 for (int64_t u = units * thread / share; u < units * (thread + 1) / share; ++u) {
-                    const int64_t tap = u % taps, x = u / taps % x_blocks * kBlock;
-                    const int64_t y = u / taps / x_blocks * kBlock;
+                    // What can be reused soon lies inside: pixels of x by several taps, or where
+                    // each tap has its own, pixels of dy.
+                    const int64_t tap = strided ? u / y_blocks % taps : u % taps;
+                    const int64_t y = (strided ? u : u / taps) % y_blocks * kBlock;
+                    const int64_t x = u / taps / y_blocks * kBlock;
                     const split::Product p{
                         {dy_tiles() + (y / kBlock * depths + k) * kPanelBytes, 64, kPanelBytes,
                          2 * split::kTileBytes},
@@ -159,22 +169,25 @@ class SplitGradWeight : public HeavyKernel {
     }
 
     void write(float* output) const {
-        const int64_t taps = lines_.taps(), from = lines_.from;
-        parallel_ranges(lines_.to, lines_.to * from * taps, [&](int64_t begin, int64_t end, int) {
+        const auto taps = static_cast<int64_t>(lines_.taps.size());
+        parallel_ranges(to_, to_ * from_ * taps, [&](int64_t begin, int64_t end, int) {
             for (int64_t c = begin; c < end; ++c)
                 for (int64_t t = 0; t < taps; ++t) {
                     const float* const sum = sums() + (t * y_channels_ + c) * x_channels_;
-                    for (int64_t i = 0; i < from; ++i)
-                        output[(c * from + i) * taps + t] = sum[i];
+                    const int64_t index = lines_.taps[static_cast<std::size_t>(t)].index;
+                    for (int64_t i = 0; i < from_; ++i)
+                        output[(c * from_ + i) * taps + index] = sum[i];
                 }
         });
     }
 
     Lines lines_;
+    int64_t from_, to_;                // channels
     int64_t x_channels_, y_channels_;  // whole blocks of them
     int threads_;
-    std::vector<int64_t> taps_;  // bytes on in x_pairs()
-    int64_t chunk_ = 0, x_rows_ = 0, x_part_ = 0, sum_bytes_ = 0;
+    std::vector<int64_t> taps_;    // bytes on in x_pairs()
+    std::vector<int64_t> planes_;  // of each phase's even and odd pairs, -1: none
+    int64_t chunk_ = 0, x_rows_ = 0, x_part_ = 0, sum_bytes_ = 0, x_bytes_ = 0;
     OtherKernel other_;
 };
 
@@ -183,11 +196,11 @@ class SplitGradWeight : public HeavyKernel {
 std::unique_ptr<HeavyKernel> make_conv_split_grad_weight(const plan::HeavyLaunch& l,
                                                          const ConvGeometry& g,
                                                          const MakeKernel& make_other) {
-    if (!can_split(l) || l.op != &graph::ops::kConv2dGradWeight || !split::keeps_size(g))
-        return nullptr;
-    const Lines lines(g, g.ci, g.co);
-    if (!lines.pays() || SplitGradWeight::sums(lines) * 4 > kMostSumBytes) return nullptr;
-    return std::make_unique<SplitGradWeight>(l, g, lines, make_other);
+    if (!can_split(l) || l.op != &graph::ops::kConv2dGradWeight || g.is_product()) return nullptr;
+    Lines lines(g);
+    if (!lines.pays(g) || SplitGradWeight::sum_bytes(g) > kMostSumBytes) return nullptr;
+    if (lines.taps.size() == 1 && g.ci < 512) return nullptr;  // oneDNN is faster
+    return std::make_unique<SplitGradWeight>(l, g, std::move(lines), make_other);
 }
 
 }  // namespace pippin::cpu

@@ -43,6 +43,11 @@ plan::Operand dense_operand(const plan::Operand& like, plan::Order order, DType 
     return o;
 }
 
+bool ConvGeometry::is_product() const {
+    return kh == 1 && kw == 1 && groups == 1 && stride[0] == 1 && stride[1] == 1 && pad[0] == 0 &&
+           pad[1] == 0;
+}
+
 ConvGeometry conv_geometry(const plan::HeavyLaunch& launch, const plan::Operand& x,
                            const plan::Operand& w, const plan::Operand& y) {
     ConvGeometry g;

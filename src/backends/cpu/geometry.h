@@ -30,6 +30,8 @@ struct ConvGeometry {
     std::int64_t kh = 0, kw = 0, groups = 1;
     std::int64_t stride[2] = {1, 1}, pad[2] = {0, 0}, dilation[2] = {1, 1};
 
+    /// Whether it is a product of matrices: each pixel of y sees its pixel of x.
+    bool is_product() const;
     bool empty() const { return n * ci * h * w * co * oh * ow * kh * kw == 0; }
 };
 /// From the views of x, w and y (gradients stand for what they are gradients of).

@@ -23,7 +23,7 @@ std::unique_ptr<HeavyKernel> make_matmul_split_deep(const plan::HeavyLaunch& lau
                                                     const plan::Operand& a, const plan::Operand& b,
                                                     const MakeKernel& make_other);
 
-/// The same for a convolution or its input gradient that leaves an image's size as it is.
+/// The same for a convolution or its input gradient.
 std::unique_ptr<HeavyKernel> make_conv_split(const plan::HeavyLaunch& launch,
                                              const ConvGeometry& geometry,
                                              const MakeKernel& make_other);
@@ -31,7 +31,7 @@ std::unique_ptr<HeavyKernel> make_conv_split(const plan::HeavyLaunch& launch,
 /// Of x and dy that a weight gradient splits at once. Tests lower it.
 inline std::int64_t split_chunk_bytes = 12 << 20;
 
-/// The same for such a convolution's weight gradient.
+/// The same for a convolution's weight gradient.
 std::unique_ptr<HeavyKernel> make_conv_split_grad_weight(const plan::HeavyLaunch& launch,
                                                          const ConvGeometry& geometry,
                                                          const MakeKernel& make_other);

@@ -145,6 +145,29 @@ PIPPIN_AMX void split_rows(const Source& a, int64_t rows, int64_t depth, const R
     note(largest, range);
 }
 
+PIPPIN_AMX void split_pixels(const Pixels& a, int64_t rows, int64_t depth, const Rows& to,
+                             Range& range) {
+    const __m512i order = order_of_halves();
+    __m512i largest = _mm512_setzero_si512();
+    for (int64_t r0 = 0; r0 < rows; r0 += kTile)
+        for (int64_t k = 0; k < depth; k += kDepth) {
+            std::byte* const at = to.at + k / kDepth * to.depth_bytes;
+            const __mmask16 low = first_lanes(depth - k), high = first_lanes(depth - k - 16);
+            for (int64_t r = r0; r < std::min(r0 + kTile, rows); ++r) {
+                const bool none = a.pixels[r] < 0;
+                const float* from = none ? a.at : a.at + a.pixels[r] * a.step + k;
+                const Parts x =
+                    parts_of(_mm512_maskz_loadu_ps(none ? __mmask16(0) : low, from), largest);
+                const Parts y =
+                    parts_of(_mm512_maskz_loadu_ps(none ? __mmask16(0) : high, from + 16), largest);
+                for (int p = 0; p < 3; ++p)
+                    _mm512_storeu_si512(at + r * to.row_bytes + p * to.part_bytes,
+                                        upper_halves(x.part[p], y.part[p], order));
+            }
+        }
+    note(largest, range);
+}
+
 PIPPIN_AMX void split_turned(const Pixels& a, int64_t channels, int64_t count, const Rows& to,
                              Range& range) {
     const __m512i order = order_of_halves();
@@ -170,7 +193,7 @@ PIPPIN_AMX void split_turned(const Pixels& a, int64_t channels, int64_t count, c
 }
 
 PIPPIN_AMX void split_pairs(const Pixels& b, int64_t channels, int64_t first, int64_t last,
-                            std::byte* to, int64_t part_bytes, int64_t odd_bytes, Range& range) {
+                            std::byte* even, std::byte* odd, int64_t part_bytes, Range& range) {
     const __m512i upper = _mm512_set1_epi32(-0x10000);
     const __mmask16 lanes = first_lanes(channels);
     __m512i largest = _mm512_setzero_si512();
@@ -179,8 +202,8 @@ PIPPIN_AMX void split_pairs(const Pixels& b, int64_t channels, int64_t first, in
         const std::int32_t pixel = b.pixels[q];
         Parts x{{_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()}};
         if (pixel >= 0) x = parts_of(_mm512_maskz_loadu_ps(lanes, b.at + pixel * b.step), largest);
-        if (q > first) {
-            std::byte* const at = to + (q - 1) / 2 * 64 + (q - 1) % 2 * odd_bytes;
+        if (std::byte* at = (q - 1) % 2 == 0 ? even : odd; q > first && at) {
+            at += (q - 1) / 2 * 64;
             for (int p = 0; p < 3; ++p)
                 _mm512_storeu_si512(at + p * part_bytes,
                                     _mm512_or_si512(_mm512_srli_epi32(last_parts.part[p], 16),
@@ -380,8 +403,9 @@ namespace {
 }  // namespace
 void split_rows(const Source&, std::int64_t, std::int64_t, const Rows&, Range&) { absent(); }
 void split_columns(const Source&, std::int64_t, std::int64_t, std::byte*, Range&) { absent(); }
+void split_pixels(const Pixels&, std::int64_t, std::int64_t, const Rows&, Range&) { absent(); }
 void split_turned(const Pixels&, std::int64_t, std::int64_t, const Rows&, Range&) { absent(); }
-void split_pairs(const Pixels&, std::int64_t, std::int64_t, std::int64_t, std::byte*, std::int64_t,
+void split_pairs(const Pixels&, std::int64_t, std::int64_t, std::int64_t, std::byte*, std::byte*,
                  std::int64_t, Range&) {
     absent();
 }

@@ -58,14 +58,17 @@ struct Pixels {
     const std::int32_t* pixels;
 };
 
-/// `channels` <= kTile of `count` <= kDepth pixels as rows of A.
+/// `rows` pixels' first `depth` channels as rows of A, and 0 up to kDepth.
+void split_pixels(const Pixels& a, std::int64_t rows, std::int64_t depth, const Rows& to,
+                  Range& range);
+/// `channels` <= kTile of `count` <= kDepth pixels, turned, as rows of A.
 void split_turned(const Pixels& a, std::int64_t channels, std::int64_t count, const Rows& to,
                   Range& range);
 /// `channels` <= kTile of pixels [first, last) as columns of B that may begin at any pixel: a row
-/// of a tile has a pixel and its next one; those of even pixels lie in `to`, those of odd ones
-/// `odd_bytes` on. One more pixel than `last` is read.
+/// of a tile has a pixel and its next one; those of even pixels lie in `even`, those of odd ones in
+/// `odd`; null: not wanted. One more pixel than `last` is read.
 void split_pairs(const Pixels& b, std::int64_t channels, std::int64_t first, std::int64_t last,
-                 std::byte* to, std::int64_t part_bytes, std::int64_t odd_bytes, Range& range);
+                 std::byte* even, std::byte* odd, std::int64_t part_bytes, Range& range);
 
 /// `count` numbers that are `step` apart, one after the other.
 void gather(const float* from, std::int64_t step, std::int64_t count, float* to);
