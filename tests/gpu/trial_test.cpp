@@ -67,6 +67,7 @@ class FiberBench : public gpu::Bench {
         std::memcpy(to, reinterpret_cast<const std::byte*>(memory_.data()) + from,
                     static_cast<std::size_t>(bytes));
     }
+    void keep(const gpu::Work&) override {}
     void forget() override {}
     void release() override {}
 

@@ -415,25 +415,28 @@ std::string locate_tile(const Gemm& g, int bm, int bn, std::int64_t splits, std:
 
 std::vector<ProductForm> other_forms(const ProductShape& shape, bool matrices,
                                      const ProductForm& first, const Features& f) {
-    constexpr std::size_t kMostTiles = 4;
+    constexpr std::size_t kMostTiles = 3;
+    constexpr double kHopeless = 3;
     Gemm g;
     g.batches = shape.batches, g.m = shape.m, g.n = shape.n, g.k = shape.k;
-    const auto wasted = [&](int t) { return waste(g, extent_of(t).bm, extent_of(t).bn); };
-    const auto area = [&](int t) { return std::log2(extent_of(t).bm * extent_of(t).bn); };
+    // How unlikely a tile is: much larger or smaller than the rule's, more of it outside of C, or
+    // so narrow that much is read for each product.
+    const auto doubt = [&](int tile) {
+        const Extent e = extent_of(tile), own = extent_of(first.tile);
+        const double area = std::log2(double(e.bm) * e.bn) - std::log2(double(own.bm) * own.bn);
+        const double narrow = std::log2(double(e.bm + e.bn) / 2 / std::sqrt(double(e.bm) * e.bn));
+        return std::abs(area) + 4 * std::log2(waste(g, e.bm, e.bn)) + 6 * narrow;
+    };
     const int begin = matrices ? kFirstMatrixTile : 0;
     const int count = static_cast<int>(matrices ? matrix_tiles().size() : std::size(kTiles));
-    std::vector<int> tiles;
+    std::vector<std::pair<double, int>> tiles;
     for (int t = begin; t < begin + count; ++t)
-        if (t != first.tile && is_usable(t, matrices, f) &&
-            wasted(t) <= std::max(1.5, 1.2 * wasted(first.tile)))
-            tiles.push_back(t);
-    // What is about as large first, then what wastes least.
-    std::ranges::stable_sort(tiles, {}, [&](int t) {
-        return std::abs(area(t) - area(first.tile)) + 4 * std::log2(wasted(t));
-    });
+        if (t != first.tile && is_usable(t, matrices, f)) tiles.emplace_back(doubt(t), t);
+    std::ranges::sort(tiles);
+    std::erase_if(tiles, [&](const auto& t) { return t.first > doubt(first.tile) + kHopeless; });
     if (tiles.size() > kMostTiles) tiles.resize(kMostTiles);
     std::vector<ProductForm> forms;
-    for (const int t : tiles)
+    for (const auto& [doubts, t] : tiles)
         forms.push_back({t, splits_for(g, f, t)});
     // Parts shorter than a few steps do nothing but cost memory.
     const auto add = [&](std::int64_t splits) {
@@ -442,7 +445,6 @@ std::vector<ProductForm> other_forms(const ProductShape& shape, bool matrices,
     };
     add(first.splits * 2);
     if (first.splits > 1) add(first.splits / 2);
-    if (first.splits > 3) add(1);
     return forms;
 }
 

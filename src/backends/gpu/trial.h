@@ -31,7 +31,9 @@ class Bench {
     virtual double run(const Work& work, std::span<const std::int64_t> slots, std::int64_t scratch,
                        int times) = 0;
     virtual void read(void* to, std::int64_t from, std::int64_t bytes) = 0;
-    /// Gives the kernels back.
+    /// This work's kernels will be used: they need not be compiled again.
+    virtual void keep(const Work& work) = 0;
+    /// Gives the other kernels back.
     virtual void forget() = 0;
     /// Gives kernels and memory back.
     virtual void release() = 0;

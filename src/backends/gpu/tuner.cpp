@@ -158,21 +158,27 @@ std::vector<LaunchChoice> Tuner::choose(const plan::Plan& plan) {
     }
     std::vector<TextKey> keys(plan.launches.size());
     std::vector<Subject> unknown;
+    double cost = 0, unknown_cost = 0;  // of the plan, rough
     for (std::size_t n = 0; n < plan.launches.size(); ++n) {
         const plan::Launch& l = plan.launches[n];
         if (!has_ways(l)) continue;
         keys[n] = launch_key(*l.heavy);
+        const double own =
+            std::max(static_cast<double>(l.flops), 20.0 * static_cast<double>(l.bytes_moved));
+        cost += own;
         if (known_.contains(keys[n])) continue;
         auto it = std::ranges::find(unknown, keys[n], &Subject::key);
         if (it == unknown.end()) {
             unknown.push_back({keys[n], n, 0, nullptr, 0, false});
             it = std::prev(unknown.end());
         }
-        it->cost +=
-            std::max(static_cast<double>(l.flops), 20.0 * static_cast<double>(l.bytes_moved));
+        it->cost += own;
+        unknown_cost += own;
     }
-    const double seconds = std::min(settings_.plan_seconds, settings_.all_seconds - spent_);
-    if (!unknown.empty() && seconds > 0) {
+    // What is left over by an earlier program is not to make each start slow.
+    const double seconds = std::min(settings_.plan_seconds * unknown_cost / std::max(cost, 1.0),
+                                    settings_.all_seconds - spent_);
+    if (!unknown.empty() && seconds > 0 && seconds >= settings_.least_seconds) {
         std::ranges::stable_sort(unknown, std::ranges::greater{}, &Subject::cost);
         const double start = now();
         try {
@@ -201,7 +207,7 @@ std::vector<LaunchChoice> Tuner::choose(const plan::Plan& plan) {
 // steps from way to way: another algorithm or form, then other forms of that, then once more.
 void Tuner::tune(const plan::Plan& plan, std::span<Subject> unknown, double seconds) {
     constexpr int kRounds = 3;
-    const double end = now() + seconds;
+    const double end = now() + seconds, late = end + seconds / 2;  // what is compiled is measured
     while (!unknown.empty() && now() < end) {
         std::size_t count = 0, kernels = 0;
         for (; count < unknown.size() && kernels < settings_.kernels_at_once; ++count)
@@ -213,7 +219,7 @@ void Tuner::tune(const plan::Plan& plan, std::span<Subject> unknown, double seco
             compile(wave);
             const double compiling = now() - start;
             for (Subject& s : wave) {
-                if (!s.is_open() || s.next == s.trial->ways().size() || now() > end) continue;
+                if (!s.is_open() || s.next == s.trial->ways().size() || now() > late) continue;
                 s.failed = !s.trial->measure(bench_, s.next);
                 s.next = s.trial->ways().size();
             }
@@ -271,6 +277,10 @@ void Tuner::compile(std::span<Subject> wave) {
 }
 
 void Tuner::settle(const plan::Launch& launch, Subject& s) {
+    if (s.trial) {
+        const std::size_t best = s.failed ? 0 : s.trial->best(settings_.margin);
+        bench_.keep(s.trial->ways()[best].work);
+    }
     if (!s.failed && s.next == 0) return;  // there was no time for it
     Tuned t;
     if (!s.failed) {

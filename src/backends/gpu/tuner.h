@@ -27,7 +27,8 @@ class Tuner {
         std::filesystem::path file;  ///< empty: nothing is remembered beyond this process
         std::string device;          ///< its name and driver's version
         Features features;
-        double plan_seconds = 3;           ///< that one plan may take
+        double plan_seconds = 3;           ///< that a plan may take of which nothing is known
+        double least_seconds = 0.1;        ///< with less left, nothing is tried
         double all_seconds = 30;           ///< that all plans of the process may take
         double margin = 0.05;              ///< by which another way must win over the default
         std::size_t kernels_at_once = 32;  ///< that are compiled before they are measured

@@ -35,7 +35,7 @@ std::vector<std::string> DeviceBench::prepare(std::span<const gpu::Work* const> 
     std::vector<gpu::KernelSource> kernels;
     for (const gpu::Work* w : works)
         kernels.insert(kernels.end(), w->kernels.begin(), w->kernels.end());
-    const std::vector<Pipelines::Trial> made = pipelines_.try_all(kernels);
+    const std::vector<Pipelines::Tried> made = pipelines_.try_all(kernels);
     std::vector<std::string> errors(works.size());
     std::size_t at = 0;
     for (std::size_t n = 0; n < works.size(); ++n) {
@@ -46,9 +46,6 @@ std::vector<std::string> DeviceBench::prepare(std::span<const gpu::Work* const> 
             if (!made[at].error.empty()) errors[n] = made[at].error;
         }
     }
-    for (const Pipelines::Trial& t : made)
-        if (t.pipeline && std::ranges::find(pipelines_made_, t.pipeline) == pipelines_made_.end())
-            pipelines_made_.push_back(t.pipeline);
     return errors;
 }
 
@@ -173,11 +170,11 @@ void DeviceBench::read(void* to, std::int64_t from, std::int64_t bytes) {
         bytes);
 }
 
+void DeviceBench::keep(const gpu::Work& work) { pipelines_.keep(work.kernels); }
+
 void DeviceBench::forget() {
     prepared_.clear();
-    for (const VkPipeline p : pipelines_made_)
-        vkDestroyPipeline(context_.device, p, nullptr);
-    pipelines_made_.clear();
+    pipelines_.drop_tried();
 }
 
 void DeviceBench::release() {

@@ -26,6 +26,7 @@ class DeviceBench : public gpu::Bench {
     double run(const gpu::Work& work, std::span<const std::int64_t> slots, std::int64_t scratch,
                int times) override;
     void read(void* to, std::int64_t from, std::int64_t bytes) override;
+    void keep(const gpu::Work& work) override;
     void forget() override;
     void release() override;
 
@@ -43,7 +44,6 @@ class DeviceBench : public gpu::Bench {
     std::unique_ptr<Block> memory_, table_, staging_;
     std::int64_t table_bytes_ = 0;
     std::unordered_map<const gpu::Work*, std::vector<VkPipeline>> prepared_;
-    std::vector<VkPipeline> pipelines_made_;
 };
 
 }  // namespace pippin::vulkan

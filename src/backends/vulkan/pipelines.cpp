@@ -6,6 +6,7 @@
 #include <exception>
 #include <fstream>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -205,7 +206,7 @@ std::vector<VkPipeline> Pipelines::get(const std::vector<gpu::KernelSource>& ker
                               [&](std::size_t f) { return keys[f] == keys[k]; }))
             fresh.push_back(k);
     }
-    if (fresh.empty()) return out;
+    if (fresh.empty() && !unsaved_) return out;
     std::vector<std::vector<std::uint32_t>> compiled(fresh.size());
     std::vector<std::exception_ptr> errors(fresh.size());
     by_all_cores(fresh.size(), [&](std::size_t i) {
@@ -218,7 +219,7 @@ std::vector<VkPipeline> Pipelines::get(const std::vector<gpu::KernelSource>& ker
             errors[i] = std::current_exception();
         }
     });
-    bool grown = false;
+    bool grown = std::exchange(unsaved_, false);
     for (std::size_t i = 0; i < fresh.size(); ++i) {
         if (!out[fresh[i]]) continue;
         pipelines_[keys[fresh[i]]] = out[fresh[i]];
@@ -234,37 +235,78 @@ std::vector<VkPipeline> Pipelines::get(const std::vector<gpu::KernelSource>& ker
     return out;
 }
 
-std::vector<Pipelines::Trial> Pipelines::try_all(const std::vector<gpu::KernelSource>& kernels) {
-    std::unordered_map<Key, std::size_t, Hash> places;
-    std::vector<std::size_t> place_of;
-    std::vector<std::string> texts;
-    std::vector<std::vector<std::uint32_t>> spirv;
-    {
-        std::lock_guard lock(mutex_);
-        for (const auto& k : kernels) {
-            std::string text = render(k);
-            const Key key = key_of(text);
-            const auto [it, added] = places.emplace(key, texts.size());
-            place_of.push_back(it->second);
-            if (!added) continue;
-            texts.push_back(std::move(text));
-            const auto known = spirv_.find(key);
-            spirv.push_back(known == spirv_.end() ? std::vector<std::uint32_t>{} : known->second);
-        }
+// --- trials ---
+
+Pipelines::Trial Pipelines::try_one(const std::string& text,
+                                    std::vector<std::uint32_t> spirv) const {
+    Trial t;
+    t.spirv = std::move(spirv);
+    try {
+        if (t.spirv.empty()) t.spirv = compile_glsl(text);
+        VkPipelineCacheCreateInfo info{};
+        info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
+        check(vkCreatePipelineCache(context_.device, &info, nullptr, &t.cache),
+              "creating a pipeline cache");
+        t.result.pipeline = make(t.spirv, t.cache);
+    } catch (const std::exception& e) {
+        t.result.error = e.what();
     }
-    std::vector<Trial> made(texts.size());
-    by_all_cores(texts.size(), [&](std::size_t i) {
-        try {
-            if (spirv[i].empty()) spirv[i] = compile_glsl(texts[i]);
-            made[i].pipeline = make(spirv[i], VK_NULL_HANDLE);
-        } catch (const std::exception& e) {
-            made[i].error = e.what();
-        }
+    return t;
+}
+
+void Pipelines::destroy(Trial& t) const {
+    if (t.result.pipeline) vkDestroyPipeline(context_.device, t.result.pipeline, nullptr);
+    if (t.cache) vkDestroyPipelineCache(context_.device, t.cache, nullptr);
+}
+
+std::vector<Pipelines::Tried> Pipelines::try_all(const std::vector<gpu::KernelSource>& kernels) {
+    std::vector<Key> keys, fresh;
+    std::vector<std::string> texts;
+    std::lock_guard lock(mutex_);
+    for (const auto& k : kernels) {
+        std::string text = render(k);
+        keys.push_back(key_of(text));
+        if (pipelines_.contains(keys.back()) || !tried_.try_emplace(keys.back()).second) continue;
+        fresh.push_back(keys.back());
+        texts.push_back(std::move(text));
+    }
+    std::vector<Trial> made(fresh.size());
+    by_all_cores(fresh.size(), [&](std::size_t i) {
+        const auto known = spirv_.find(fresh[i]);
+        made[i] =
+            try_one(texts[i], known == spirv_.end() ? std::vector<std::uint32_t>{} : known->second);
     });
-    std::vector<Trial> out;
-    for (const std::size_t place : place_of)
-        out.push_back(made[place]);
+    for (std::size_t i = 0; i < fresh.size(); ++i)
+        tried_[fresh[i]] = std::move(made[i]);
+    std::vector<Tried> out;
+    for (const Key& key : keys) {
+        const auto own = pipelines_.find(key);
+        out.push_back(own == pipelines_.end() ? tried_.at(key).result : Tried{own->second, ""});
+    }
     return out;
+}
+
+void Pipelines::keep(const std::vector<gpu::KernelSource>& kernels) {
+    std::lock_guard lock(mutex_);
+    for (const auto& k : kernels) {
+        const Key key = key_of(render(k));
+        const auto it = tried_.find(key);
+        if (it == tried_.end() || !it->second.result.pipeline) continue;
+        Trial& t = it->second;
+        if (pipelines_.emplace(key, t.result.pipeline).second) t.result.pipeline = VK_NULL_HANDLE;
+        spirv_.emplace(key, std::move(t.spirv));
+        vkMergePipelineCaches(context_.device, cache_, 1, &t.cache);  // else it compiles again
+        destroy(t);
+        tried_.erase(it);
+        unsaved_ = true;
+    }
+}
+
+void Pipelines::drop_tried() {
+    std::lock_guard lock(mutex_);
+    for (auto& [key, t] : tried_)
+        destroy(t);
+    tried_.clear();
 }
 
 std::size_t Pipelines::count() {

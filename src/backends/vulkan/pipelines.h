@@ -28,13 +28,15 @@ class Pipelines {
 
     /// One pipeline a kernel, those that are new compiled by all cores.
     std::vector<VkPipeline> get(const std::vector<gpu::KernelSource>& kernels);
-    /// The same for kernels of which most are not needed again: nothing is kept, and whoever gets a
-    /// pipeline (equal kernels have the same) destroys it.
-    struct Trial {
+    /// The same for kernels of which most are not needed again. They are there until drop_tried(),
+    /// but for those that keep() makes as good as compiled by get().
+    struct Tried {
         VkPipeline pipeline = VK_NULL_HANDLE;
         std::string error;  ///< why there is none
     };
-    std::vector<Trial> try_all(const std::vector<gpu::KernelSource>& kernels);
+    std::vector<Tried> try_all(const std::vector<gpu::KernelSource>& kernels);
+    void keep(const std::vector<gpu::KernelSource>& kernels);
+    void drop_tried();
     VkPipelineLayout layout() const { return layout_; }
     std::size_t count();
 
@@ -46,9 +48,17 @@ class Pipelines {
     struct Hash {
         std::size_t operator()(const Key& k) const { return k.a; }
     };
+    // With a driver's cache of its own, which joins the others if it is kept.
+    struct Trial {
+        Tried result;
+        VkPipelineCache cache = VK_NULL_HANDLE;
+        std::vector<std::uint32_t> spirv;
+    };
     static Key key_of(const std::string& text);
     std::string render(const gpu::KernelSource& kernel) const;
     VkPipeline make(const std::vector<std::uint32_t>& spirv, VkPipelineCache cache) const;
+    Trial try_one(const std::string& text, std::vector<std::uint32_t> spirv) const;
+    void destroy(Trial& trial) const;
     void load();
     void save();
 
@@ -58,7 +68,9 @@ class Pipelines {
     std::mutex mutex_;
     std::unordered_map<Key, VkPipeline, Hash> pipelines_;
     std::unordered_map<Key, std::vector<std::uint32_t>, Hash> spirv_;  // what the file holds
-    std::filesystem::path spirv_file_, cache_file_;                    // empty: nothing is kept
+    std::unordered_map<Key, Trial, Hash> tried_;
+    bool unsaved_ = false;                           // keep() has added something
+    std::filesystem::path spirv_file_, cache_file_;  // empty: nothing is kept
 };
 
 }  // namespace pippin::vulkan
