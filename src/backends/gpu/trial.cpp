@@ -149,11 +149,12 @@ std::size_t Trial::branch(std::size_t base) {
     std::size_t better = 0;
     for (const auto& p : taken.products) {
         if (!is_large(p)) continue;
-        std::size_t forms = std::max<std::size_t>(kMostForms / large, 2);
-        for (const ProductForm& form : other_forms(p.shape, p.halves, p.form, features_)) {
+        std::vector<ProductForm> forms = other_forms(p.shape, p.halves, p.form, features_);
+        forms.resize(std::min(forms.size(), std::max<std::size_t>(kMostForms / large, 2)));
+        for (const ProductForm& form : forms) {
             LaunchChoice c = chosen;
             c.set(p.shape, form);
-            if (add(std::move(c)) && --forms == 0) break;
+            add(std::move(c));
         }
         // The best form of this product alone, among what was measured.
         double best = ways_[0].seconds * 0.99;
