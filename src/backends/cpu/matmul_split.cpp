@@ -57,6 +57,7 @@ using std::int64_t;
 
 constexpr int64_t kDepthAtOnce = 768;           // so that parts of rows stay in the second cache
 constexpr int64_t kRowBytes = 900 << 10;        // of those parts
+constexpr int64_t kRowPanel = 3 * kBlock * 64;  // of kBlock rows' parts for kDepth
 constexpr int64_t kMostColumnBytes = 96 << 20;  // of packed columns
 constexpr int64_t kFewColumnBytes = 800 << 10;  // of those that the second cache holds beside rows
 
@@ -103,27 +104,38 @@ class SplitMatmul : public HeavyKernel, OneProduct {
     }
 
   private:
+    // Memory to ask for, so many lines with each kDepth.
+    struct Ahead {
+        const std::byte* at = nullptr;
+        int64_t lines = 0;
+    };
+
     void multiply(const float* a, int64_t k, int64_t depth, int64_t panel, void* const* operands,
                   void* output, std::atomic<bool>& good) const {
         const auto task = [&](const BlockTask& t) {
             const int64_t first = t.first_row * kBlock, last = std::min(t.last_row * kBlock, m_);
             std::byte* const rows =
                 static_cast<std::byte*>(scratch) + column_bytes_ + t.thread * row_bytes_;
-            const int64_t plane = up(last - first, kBlock) * 64;
-            const split::Rows to{rows, 64, 3 * plane, plane};
+            // The parts of kBlock rows lie together.
+            const int64_t depths = (depth + kDepth - 1) / kDepth, block_bytes = depths * kRowPanel;
+            const auto parts_of = [&](int64_t r) {
+                return split::Rows{rows + (r - first) / kBlock * block_bytes, 64, kRowPanel,
+                                   kRowPanel / 3};
+            };
             split::Range range;
-            split::split_rows({a + first * a_row_, a_row_, a_column_}, last - first, depth, to,
-                              range);
-            if (!range.good) good = false;
+            const auto split_block = [&](int64_t r, const split::Rows& to) {
+                split::split_rows({a + r * a_row_, a_row_, a_column_}, std::min(kBlock, last - r),
+                                  depth, to, range);
+            };
             const split::Tiles tiles;
             const int64_t tap = 0;
-            const auto block = [&](int64_t r, int64_t n) {
-                split::Product p{to,
-                                 {static_cast<std::byte*>(scratch) + n / kBlock * panel},
-                                 (depth + kDepth - 1) / kDepth,
-                                 &tap,
-                                 1};
-                p.a.at += (r - first) * 64;
+            const auto block = [&](int64_t r, int64_t n, const split::Rows& from,
+                                   const Ahead& ahead) {
+                const split::Product p{
+                    from,       {static_cast<std::byte*>(scratch) + n / kBlock * panel},
+                    depths,     &tap,
+                    1,          ahead.at,
+                    ahead.lines};
                 split::Output out{static_cast<float*>(output) + r * c_row_ + n, c_row_};
                 out.adds = k > 0;
                 if (k + depth == k_) {
@@ -140,15 +152,30 @@ class SplitMatmul : public HeavyKernel, OneProduct {
             const int64_t first_n = t.first_column * kBlock,
                           last_n = std::min(t.last_column * kBlock, n_);
             if ((t.last_column - t.first_column) * panel <= kFewColumnBytes) {
-                // All columns stay in the second cache: results are written as they lie.
-                for (int64_t r = first; r < last; r += kBlock)
-                    for (int64_t n = first_n; n < last_n; n += kBlock)
-                        block(r, n);
+                // All columns stay in the second cache: results are written as they lie, and the
+                // next rows come from memory in the meantime.
+                const bool dense = a_column_ == 1 && a_row_ == depth;
+                const int64_t steps = (t.last_column - t.first_column) * depths;
+                const int64_t lines = (kBlock * depth * 4 / 64 + steps - 1) / steps;
+                for (int64_t r = first; r < last; r += kBlock) {
+                    split_block(r, parts_of(first));
+                    Ahead ahead;
+                    if (dense && r + 2 * kBlock <= m_)
+                        ahead = {reinterpret_cast<const std::byte*>(a + (r + kBlock) * a_row_),
+                                 lines};
+                    for (int64_t n = first_n; n < last_n; n += kBlock) {
+                        block(r, n, parts_of(first), ahead);
+                        ahead.at += depths * lines * 64;
+                    }
+                }
             } else {
+                for (int64_t r = first; r < last; r += kBlock)
+                    split_block(r, parts_of(r));
                 for (int64_t n = first_n; n < last_n; n += kBlock)
                     for (int64_t r = first; r < last; r += kBlock)
-                        block(r, n);
+                        block(r, n, parts_of(r), {});
             }
+            if (!range.good) good = false;
         };
         share_blocks(std::min(threads_, num_threads()), up(m_, kBlock) / kBlock, rows_ / kBlock,
                      up(n_, kBlock) / kBlock, task);

@@ -291,7 +291,7 @@ PIPPIN_AMX void release() { _tile_release(); }
 PIPPIN_AMX inline void sum_up(const Product& p) {
     const int64_t row = p.a.row_bytes, part = p.a.part_bytes;
     const int64_t b_tile = p.b.tile_bytes, b_part = p.b.part_bytes;
-    const std::byte* b = p.b.at;
+    const std::byte *b = p.b.at, *ahead = p.ahead;
     for (int64_t t = 0; t < p.tap_count; ++t) {
         const std::byte* a = p.a.at + p.taps[t];
         for (int64_t k = 0; k < p.depths; ++k, a += p.a.depth_bytes, b += p.b.depth_bytes) {
@@ -317,6 +317,8 @@ PIPPIN_AMX inline void sum_up(const Product& p) {
             PIPPIN_MULTIPLY();
             PIPPIN_LOAD_A(2);
             PIPPIN_MULTIPLY();
+            for (int64_t i = 0; i < p.ahead_lines; ++i, ahead += 64)
+                _mm_prefetch(ahead, _MM_HINT_T1);
             PIPPIN_LOAD_A(0);
             PIPPIN_MULTIPLY();
 #undef PIPPIN_LOAD_A

@@ -94,6 +94,9 @@ struct Product {
     std::int64_t depths;  ///< tiles along the inner extent, of each tap
     const std::int64_t* taps;
     std::int64_t tap_count;
+    /// Memory that is read soon: so many lines of the cache are asked for with each kDepth.
+    const std::byte* ahead = nullptr;
+    std::int64_t ahead_lines = 0;
 };
 
 /// Sets the tile registers of this thread up while it lives.
