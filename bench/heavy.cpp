@@ -277,6 +277,9 @@ int main(int argc, char** argv) {
     b.linear("as product 784x2048-512", 784, 2048, 512, Activation::None);
     b.linear("mlp 128x784-256", 128, 784, 256, Activation::Relu);
     b.linear("mlp 32x512-512", 32, 512, 512, Activation::Relu);
+    b.linear("bert 1024x768-768", 1024, 768, 768, Activation::None);
+    b.linear("bert 1024x768-3072", 1024, 768, 3072, Activation::None);
+    b.linear("bert 1024x3072-768", 1024, 3072, 768, Activation::None);
     b.linear("vit 3152x192-576", 3152, 192, 576, Activation::None);
     b.run(rounds);
     return 0;

@@ -171,9 +171,19 @@ class SplitMatmul : public HeavyKernel, OneProduct {
             } else {
                 for (int64_t r = first; r < last; r += kBlock)
                     split_block(r, parts_of(r));
-                for (int64_t n = first_n; n < last_n; n += kBlock)
-                    for (int64_t r = first; r < last; r += kBlock)
-                        block(r, n, parts_of(r), {});
+                const int64_t blocks = up(last - first, kBlock) / kBlock;
+                const int64_t lines = (kPanelBytes / 64 + blocks - 1) / blocks;
+                for (int64_t n = first_n; n < last_n; n += kBlock) {
+                    // The next columns' panel.
+                    Ahead ahead;
+                    if (n + 2 * kBlock <= last_n)
+                        ahead = {static_cast<std::byte*>(scratch) + (n / kBlock + 1) * panel,
+                                 lines};
+                    for (int64_t r = first; r < last; r += kBlock) {
+                        block(r, n, parts_of(r), ahead);
+                        ahead.at += depths * lines * 64;
+                    }
+                }
             }
             if (!range.good) good = false;
         };
