@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "pippin/device.h"
+#include "pippin/tuning.h"
 #include "plan/plan.h"
 #include "runtime/memory.h"
 
@@ -85,6 +86,7 @@ class Backend {
     virtual void download(void* to, const Memory& from, std::size_t bytes) = 0;
     virtual bool supports(const plan::HeavyLaunch& launch) const = 0;
     virtual std::unique_ptr<Executable> compile(const plan::Plan& plan) = 0;
+    virtual TuningStats tuning() const { return {}; }
 };
 
 /// DeviceError when this build or machine has no such device.

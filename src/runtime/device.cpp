@@ -142,6 +142,8 @@ void set_num_threads(int n) {
     thread_count.store(n, std::memory_order_relaxed);
 }
 
+TuningStats tuning_stats(Device d) { return runtime::backend(d).tuning(); }
+
 namespace runtime {
 
 namespace {

@@ -2,10 +2,14 @@
 #include <pippin/io.h>
 #include <pippin/models.h>
 #include <pippin/pippin.h>
+#include <pippin/tuning.h>
 
+#include <atomic>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include "common/temp_folder.h"
 #include "gpu/gpu_testing.h"
@@ -127,6 +131,38 @@ TEST_F(Training, LeNetLearnsAsOnTheProcessor) {
         EXPECT_EQ(w2, w3);
     }
     EXPECT_EQ(stats().fallbacks, fallbacks);
+    // Trials are what the environment asked for; the processor has none.
+    const char* tune = std::getenv("PIPPIN_GPU_TUNE");
+    EXPECT_EQ(tuning_stats(kGpu).known > 0, tune && std::string_view(tune) != "0");
+    EXPECT_EQ(tuning_stats(Device{}).known, 0);
+}
+
+// For Environments.Tuned: another thread's work is on the device while launches are tried.
+TEST_F(Training, DISABLED_BesideOtherWork) {
+    std::atomic<bool> done{false};
+    std::int64_t right = 0, wrong = 0;
+    std::thread other([&] {
+        const NoGrad no_grad;
+        const Tensor x = ones({40, 40}).to(kGpu);
+        while (!done || right + wrong == 0)
+            for (const float y : matmul(x, x).to_vector<float>())
+                ++(y == 40 ? right : wrong);
+    });
+    std::vector<float> there;
+    try {
+        there = losses(kGpu, false);
+    } catch (...) {
+        done = true;
+        other.join();
+        throw;
+    }
+    done = true;
+    other.join();
+    EXPECT_GT(right, 0);
+    EXPECT_EQ(wrong, 0);
+    const auto here = losses(Device{}, false);
+    for (std::size_t i = 0; i < here.size(); ++i)
+        EXPECT_NEAR(here[i], there[i], 2e-3 * std::abs(here[i])) << "step " << i;
 }
 
 TEST_F(Training, BadTargetsRaiseAndTheDeviceGoesOn) {

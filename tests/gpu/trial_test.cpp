@@ -22,6 +22,8 @@ using heavy_test::random_data;
 
 class FiberBench : public gpu::Bench {
   public:
+    const gpu::Work* standard = nullptr;
+
     std::int64_t most_bytes() const override { return std::int64_t{1} << 30; }
     bool is_brief(double, double) const override { return true; }
     bool reserve(std::int64_t bytes) override {
@@ -61,7 +63,8 @@ class FiberBench : public gpu::Bench {
                               work.kernels[static_cast<std::size_t>(d.kernel)].threads, d.groups,
                               args.data());
             }
-        return 0.01 * times;  // so long that once is enough
+        // Ways are checked, and then so far behind the default that they are not run again.
+        return (&work == standard ? 0.01 : 1.0) * times;
     }
     void read(void* to, std::int64_t from, std::int64_t bytes) override {
         std::memcpy(to, reinterpret_cast<const std::byte*>(memory_.data()) + from,
@@ -114,7 +117,7 @@ heavy_test::Trial conv(const graph::OpRecord& op, std::initializer_list<std::int
 TEST(Trials, AllWaysAgree) {
     std::vector<heavy_test::Trial> launches;
     // Sizes that end within tiles.
-    launches.push_back(product(61, 130, 25, DType::Float32, true, false));
+    launches.push_back(product(61, 132, 25, DType::Float32, true, false));
     launches.push_back(product(72, 136, 40, DType::Float16, false, false));
     launches.back().bias = random_data(DType::Float16, {136}, plan::Order::RowMajor, 3);
     launches.push_back(conv(ops::kConv2d, {1, 1, 1, 1, 1, 1, 1}, {2, 12, 9, 8}, {14, 12, 3, 3}));
@@ -149,6 +152,7 @@ TEST(Trials, AllWaysAgree) {
     for (const std::string& error : bench.prepare(works))
         EXPECT_EQ(error, "");
     for (std::size_t n = 0; n < trials.size(); ++n) {
+        bench.standard = &trials[n].ways()[0].work;
         EXPECT_TRUE(trials[n].measure(bench, 1)) << launches[n].op->name << n;
         for (const Trial::Way& w : trials[n].ways())
             EXPECT_EQ(w.fault, "") << launches[n].op->name << n << " " << w.choice.str();

@@ -134,7 +134,7 @@ TEST_F(TunerTest, TheFastestIsTakenAndRemembered) {
     ASSERT_EQ(choices.size(), 2u);
     EXPECT_EQ(form(choices[0]).tile, 8);
     EXPECT_EQ(choices[0], choices[1]);
-    EXPECT_EQ(tuner.known(), 1);
+    EXPECT_EQ(tuner.stats().known, 1);
     const int runs = bench.runs;
     EXPECT_EQ(tuner.choose(plan), choices);
     EXPECT_EQ(bench.runs, runs);
@@ -148,6 +148,10 @@ TEST_F(TunerTest, TheFastestIsTakenAndRemembered) {
     gpu::Tuner second(settings(), idle);
     EXPECT_EQ(second.choose(plan), choices);
     EXPECT_EQ(idle.runs, 0);
+    EXPECT_EQ(tuner.stats().tried, 1);
+    EXPECT_EQ(second.stats().known, 1);
+    EXPECT_EQ(second.stats().tried, 0);
+    EXPECT_EQ(second.stats().changed, 1);
     const auto asks_again = [&](const gpu::Tuner::Settings& s, const plan::Plan& p) {
         ScriptedBench b;
         gpu::Tuner(s, b).choose(p);
@@ -171,7 +175,7 @@ TEST_F(TunerTest, ASmallGainIsNone) {
     bench.seconds = [](const Taken& t) { return t.products[0].form.tile == 8 ? 0.96e-3 : 1e-3; };
     gpu::Tuner tuner(settings(), bench);
     EXPECT_TRUE(tuner.choose(one_product())[0].is_default());
-    EXPECT_EQ(tuner.known(), 1);  // that it is the default is known, too
+    EXPECT_EQ(tuner.stats().known, 1);  // that it is the default is known, too
 }
 
 TEST_F(TunerTest, WhatIsWrongOrFailsIsOut) {
@@ -186,7 +190,7 @@ TEST_F(TunerTest, WhatIsWrongOrFailsIsOut) {
         s.device += std::to_string(k++);
         gpu::Tuner tuner(s, bench);
         EXPECT_TRUE(tuner.choose(one_product())[0].is_default()) << k;
-        EXPECT_EQ(tuner.known(), 1) << k;
+        EXPECT_EQ(tuner.stats().known, 1) << k;
         *fault = nullptr;
     }
     // The next best takes its place.
@@ -272,7 +276,7 @@ TEST_F(TunerTest, TimeIsBoundedAndTheDearestComeFirst) {
     s.least_seconds = 0.01;
     gpu::Tuner tuner(s, bench);
     tuner.choose(plan);
-    const std::int64_t known = tuner.known();
+    const std::int64_t known = tuner.stats().known;
     EXPECT_GE(known, 1);
     EXPECT_LT(known, 6);
     ASSERT_FALSE(bench.order.empty());
@@ -284,17 +288,17 @@ TEST_F(TunerTest, TimeIsBoundedAndTheDearestComeFirst) {
     for (const std::int64_t n : {2048, 64})
         add_product(mostly_known, n, n, n);
     tuner.choose(mostly_known);
-    EXPECT_EQ(tuner.known(), known);
+    EXPECT_EQ(tuner.stats().known, known);
     plan::Plan rest;
     add_product(rest, 64, 64, 64);
     tuner.choose(rest);
-    EXPECT_EQ(tuner.known(), known + 1);
+    EXPECT_EQ(tuner.stats().known, known + 1);
     // All plans together are bounded as well.
     s.device += " 2";
     s.all_seconds = 0;
     gpu::Tuner none(s, bench);
     none.choose(plan);
-    EXPECT_EQ(none.known(), 0);
+    EXPECT_EQ(none.stats().known, 0);
 }
 
 TEST_F(TunerTest, Modes) {

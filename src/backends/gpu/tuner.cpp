@@ -137,9 +137,11 @@ struct Tuner::Subject {
 
 Tuner::Tuner(Settings settings, Bench& bench) : settings_(std::move(settings)), bench_(bench) {}
 
-std::int64_t Tuner::known() const {
+TuningStats Tuner::stats() const {
     std::lock_guard lock(mutex_);
-    return static_cast<std::int64_t>(known_.size());
+    const auto changed =
+        std::ranges::count_if(known_, [](const auto& k) { return !k.second.choice.is_default(); });
+    return {static_cast<std::int64_t>(known_.size()), tried_, changed, spent_};
 }
 
 std::vector<LaunchChoice> Tuner::choose(const plan::Plan& plan) {
@@ -288,6 +290,7 @@ void Tuner::settle(const plan::Launch& launch, Subject& s) {
         const std::size_t best = s.trial->best(settings_.margin);
         t = {ways[best].choice, ways[0].seconds, ways[best].seconds};
         fresh_[s.key] = t;
+        ++tried_;
         if (settings_.mode == TuneMode::Log) {
             fmt::print(stderr, "tuning: {}: default {:.1f} us, {} {:.1f} us\n", title(launch),
                        t.standard * 1e6, t.choice.str(), t.chosen * 1e6);

@@ -11,6 +11,7 @@
 
 #include "backends/gpu/trial.h"
 #include "backends/gpu/tuning_file.h"
+#include "pippin/tuning.h"
 
 namespace pippin::gpu {
 
@@ -39,8 +40,7 @@ class Tuner {
     /// A choice for each launch of a plan, all of them default where it is off. What is not known
     /// yet is tried, the dearest first, as long as there is time for it.
     std::vector<LaunchChoice> choose(const plan::Plan& plan);
-    /// Launches whose way is known.
-    std::int64_t known() const;
+    TuningStats stats() const;
 
   private:
     struct Subject;
@@ -54,6 +54,7 @@ class Tuner {
     mutable std::mutex mutex_;
     std::unique_ptr<TuningFile> file_;  // from the first plan with something to choose on
     std::map<TextKey, Tuned> known_, fresh_;
+    std::int64_t tried_ = 0;
     double spent_ = 0;
 };
 

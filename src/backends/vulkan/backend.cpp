@@ -124,7 +124,7 @@ class VulkanBackend : public runtime::Backend {
         : context_(device, c),
           pipelines_(context_),
           bench_(context_, pipelines_),
-          tuner_(tuning(c), bench_) {
+          tuner_(tuner_settings(c), bench_) {
         capabilities_.name = c.name;
         capabilities_.details = c.driver;
         capabilities_.unified_memory = c.unified;
@@ -157,10 +157,11 @@ class VulkanBackend : public runtime::Backend {
     std::unique_ptr<runtime::Executable> compile(const plan::Plan& plan) override {
         return std::make_unique<VulkanExecutable>(context_, pipelines_, plan, tuner_.choose(plan));
     }
+    TuningStats tuning() const override { return tuner_.stats(); }
 
   private:
     // Software is there for tests: where it spends its time says nothing about a GPU.
-    static gpu::Tuner::Settings tuning(const Capabilities& c) {
+    static gpu::Tuner::Settings tuner_settings(const Capabilities& c) {
         gpu::Tuner::Settings s;
         s.mode = gpu::tune_mode(!c.software);
         if (c.nanoseconds_per_tick == 0) s.mode = gpu::TuneMode::Off;
