@@ -1,11 +1,13 @@
 """The PyTorch side of `pippin bench --compare torch`: one measurement, as one line of JSON.
 
 Takes the case as JSON ({"model", "mode", "precision", "batch", "seconds", "threads",
-"input", "vocabulary", "num_classes"}), runs the same training step or evaluation in contiguous and, for
-images, channels-last layout and prints the better one. Networks come from torchvision, timm
+"input", "vocabulary", "num_classes"}; "compile": true), runs the same training step or evaluation in
+contiguous and, for images, channels-last layout, where asked for also as torch.compile makes it
+of them (which needs a C++ compiler), and prints the best one. Networks come from torchvision, timm
 (resnet50d, convmixer_768_32) and transformers (bert_base, minilm)."""
 import contextlib
 import json
+import logging
 import resource
 import sys
 import time
@@ -16,6 +18,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 torch.set_num_threads(case["threads"])
+logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)  # that there is no CUDA
 
 
 def lenet5():
@@ -62,7 +65,7 @@ def make():
     return model, x
 
 
-def measure(channels_last):
+def measure(channels_last, compiled=False):
     torch.manual_seed(0)
     model, x = make()
     y = torch.randint(0, case["num_classes"], (case["batch"],))
@@ -70,6 +73,9 @@ def measure(channels_last):
     model.train(training)
     if channels_last:
         model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
+    if compiled:
+        torch._dynamo.reset()
+        model = torch.compile(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
     cast = (lambda: torch.autocast("cpu", torch.bfloat16)) if case["precision"] == "bf16" else contextlib.nullcontext
 
@@ -98,10 +104,17 @@ def measure(channels_last):
 
 
 peaks, results = [], []
-for layout in (False, True) if len(case["input"]) == 3 else (False,):
+layouts = (False, True) if len(case["input"]) == 3 else (False,)
+for layout in layouts:
     results.append(measure(layout))
     peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+if case.get("compile"):
+    for layout in layouts:
+        try:
+            results.append(measure(layout, compiled=True))
+        except Exception as error:  # no compiler, or a network that it cannot do: the others stand
+            print(f"torch.compile failed: {str(error).splitlines()[0]}", file=sys.stderr)
 best = max(results)
-# The peak only ever grows: the first layout's is one layout's own.
+# The peak only ever grows: the first layout's is one layout's own. Compiled ones follow the layouts.
 print(json.dumps({"samples_per_s": best[0], "first_step_s": results[0][1], "peak_bytes": peaks[0],
                   "layouts": [r[0] for r in results]}))

@@ -95,7 +95,9 @@ std::string peer_script() {
 }
 
 json measure_peer(const Args& a, const BenchCase& c) {
-    return result_of({a.python, peer_script(), to_json(c).dump()});
+    json what = to_json(c);
+    what["compile"] = a.compare == "torch-compile";
+    return result_of({a.python, peer_script(), what.dump()});
 }
 
 void write_file(const std::string& path, const std::string& text) {
@@ -188,7 +190,7 @@ int run(const Args& a) {
         // Written as rows come in: a run over all networks is long.
         if (!a.markdown_file.empty())
             write_file(a.markdown_file,
-                       markdown(rows, compared, machine, command_line(a), a.plot_file) +
+                       markdown(rows, a.compare, machine, command_line(a), a.plot_file) +
                            kept_part(a.markdown_file));
         if (!a.plot_file.empty())
             write_chart(a.plot_file, bars_extent(rows), bars_title(compared),
@@ -231,8 +233,11 @@ std::function<int()> setup(CLI::App& app) {
     app.add_option("--plot", a->plot_file, "draw a bar chart into this .svg or .png file")
         ->type_name("FILE")
         ->check(checked(chart_name_fault));
-    app.add_option("--compare", a->compare, "torch: the better of PyTorch's layouts, alternating")
-        ->check(one_of({"torch"}));
+    app.add_option(
+           "--compare", a->compare,
+           "torch: the better of PyTorch's layouts, alternating; torch-compile: and of what "
+           "torch.compile makes of them, after a minute or more")
+        ->check(one_of({"torch", "torch-compile"}));
     app.add_option("--python", a->python, "the Python that has PyTorch")->type_name("PROGRAM");
     auto* profile = app.add_flag("--profile", a->profile,
                                  "where a step goes, against what the machine can do at most");

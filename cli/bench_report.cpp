@@ -82,17 +82,22 @@ std::string smaller_batches(const std::vector<BenchRow>& rows) {
                              out;
 }
 
-std::string markdown(const std::vector<BenchRow>& rows, bool compared, const std::string& machine,
-                     const std::string& command, const std::filesystem::path& chart) {
+std::string markdown(const std::vector<BenchRow>& rows, const std::string& peer,
+                     const std::string& machine, const std::string& command,
+                     const std::filesystem::path& chart) {
+    const bool compared = !peer.empty();
     std::string out = "# Performance\n\nWritten by `" + command + "`, on " + machine + ".\n\n";
     if (!chart.empty())
         out += fmt::format("![Speed of the networks]({})\n\n", chart.filename().string());
     if (compared)
-        out +=
+        out += fmt::format(
             "Samples per second: medians of rounds in which the two programs take turns. PyTorch's "
-            "figure is the better of its contiguous and channels-last layouts. Peak memory is the "
-            "whole process's.\n\n| model | mode | batch | Pippin | PyTorch | ratio | peak MiB | "
-            "PyTorch's |\n|---|---|--:|--:|--:|--:|--:|--:|\n";
+            "figure is the {}. Peak memory is the whole process's.\n\n| model | mode | batch | "
+            "Pippin | PyTorch | ratio | peak MiB | PyTorch's |\n"
+            "|---|---|--:|--:|--:|--:|--:|--:|\n",
+            peer == "torch-compile"
+                ? "best of its contiguous and channels-last layouts, each as it is and compiled"
+                : "better of its contiguous and channels-last layouts");
     else
         out +=
             "Samples per second: medians of rounds. Peak memory is the whole process's.\n\n| model "

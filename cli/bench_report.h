@@ -31,9 +31,11 @@ nlohmann::json row_json(const BenchRow& r, bool compared);
 /// One line that says which batches are smaller than the published; empty if none is.
 std::string smaller_batches(const std::vector<BenchRow>& rows);
 
-/// The rows as a page of Markdown; `machine` is the device's description.
-std::string markdown(const std::vector<BenchRow>& rows, bool compared, const std::string& machine,
-                     const std::string& command, const std::filesystem::path& chart);
+/// The rows as a page of Markdown; `peer`: what they are compared with, or empty; `machine`: the
+/// device's description.
+std::string markdown(const std::vector<BenchRow>& rows, const std::string& peer,
+                     const std::string& machine, const std::string& command,
+                     const std::filesystem::path& chart);
 /// Bars: the ratio to PyTorch if compared, else samples per second on a logarithmic scale.
 std::string bars_title(bool compared);
 train::Extent bars_extent(const std::vector<BenchRow>& rows);
