@@ -65,7 +65,7 @@ TEST_F(Environments, Tuned) {
     for (const std::string& known : launches(second.output))
         EXPECT_FALSE(launches(first.output).contains(known)) << known;
     EXPECT_NE(run_again("Training.TensorsMove", {{"PIPPIN_GPU_TUNE", "maybe"}})
-                  .output.find("it must be 0, 1 or log"),
+                  .output.find("it must be 0, 1, log or full"),
               std::string::npos);
 }
 

@@ -295,10 +295,32 @@ TEST_F(TunerTest, TimeIsBoundedAndTheDearestComeFirst) {
     EXPECT_EQ(tuner.stats().known, known + 1);
     // All plans together are bounded as well.
     s.device += " 2";
-    s.all_seconds = 0;
+    s.all_seconds = s.share = 0;
     gpu::Tuner none(s, bench);
     none.choose(plan);
     EXPECT_EQ(none.stats().known, 0);
+    s.share = 1e6;  // but for a part of the time that goes by
+    gpu::Tuner later(s, bench);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    later.choose(plan);
+    EXPECT_GT(later.stats().known, 0);
+    s.mode = gpu::TuneMode::Full;
+    s.share = 0;
+    s.device += " 3";
+    gpu::Tuner full(s, bench);
+    full.choose(plan);
+    EXPECT_EQ(full.stats().known, 6);
+}
+
+// Trials are an attempt: whatever goes wrong in them, the plan is made.
+TEST_F(TunerTest, ADeviceThatFailsKeepsItsDefaults) {
+    bench.broken = [](const Taken&) { return true; };
+    gpu::Tuner tuner(settings(), bench);
+    EXPECT_TRUE(tuner.choose(one_product())[0].is_default());
+    EXPECT_EQ(tuner.stats().tried, 0);
+    const int runs = bench.runs;
+    tuner.choose(one_product());
+    EXPECT_EQ(bench.runs, runs);  // it is not tried again and again
 }
 
 TEST_F(TunerTest, Modes) {
@@ -313,6 +335,8 @@ TEST_F(TunerTest, Modes) {
     EXPECT_EQ(gpu::tune_mode(false), gpu::TuneMode::On);
     setenv("PIPPIN_GPU_TUNE", "log", 1);
     EXPECT_EQ(gpu::tune_mode(false), gpu::TuneMode::Log);
+    setenv("PIPPIN_GPU_TUNE", "full", 1);
+    EXPECT_EQ(gpu::tune_mode(false), gpu::TuneMode::Full);
     setenv("PIPPIN_GPU_TUNE", "maybe", 1);
     EXPECT_THROW(gpu::tune_mode(false), ValueError);
     if (before)

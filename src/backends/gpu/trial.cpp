@@ -27,7 +27,8 @@ bool is_conv(const graph::OpRecord* op) {
 }
 
 // Sums in another order, weights of attention that are rounded or not, Winograd's last digits; a
-// fault is far above.
+// fault is far above. Of a dtype; sums of k terms in float32 add kOfSums times the root of k.
+constexpr double kOfSums = 1e-7;
 double tolerance_of(DType t) {
     return t == DType::BFloat16 ? 4e-2 : t == DType::Float16 ? 5e-3 : 1e-4;
 }
@@ -95,6 +96,10 @@ Trial::Trial(const plan::Plan& plan, std::size_t launch, const Features& feature
     plan_.num_inputs = static_cast<std::int64_t>(plan_.slots.size());
     plan_.launches.push_back(std::move(alone));
     if (!add({})) throw Error(ways_.empty() ? "it has no kernel" : "it cannot be tried");
+    double longest = 0;
+    for (const auto& p : step(ways_[0]).taken.products)
+        longest = std::max(longest, static_cast<double>(p.shape.k));
+    tolerance_ += kOfSums * std::sqrt(longest);
     if (plan_.launches[0].heavy->output.shape.numel() > kMostElements)
         throw Error("it is too large to be tried");
     write_fill();

@@ -58,7 +58,8 @@ TuneMode tune_mode(bool otherwise) {
     if (mode == "0") return TuneMode::Off;
     if (mode == "1") return TuneMode::On;
     if (mode == "log") return TuneMode::Log;
-    throw ValueError(fmt::format("PIPPIN_GPU_TUNE={}: it must be 0, 1 or log", mode));
+    if (mode == "full") return TuneMode::Full;
+    throw ValueError(fmt::format("PIPPIN_GPU_TUNE={}: it must be 0, 1, log or full", mode));
 }
 
 TextKey launch_key(const plan::HeavyLaunch& l) {
@@ -127,6 +128,7 @@ TextKey kernels_key(const Features& f) {
 struct Tuner::Subject {
     TextKey key;
     std::size_t launch = 0;  // the first of them
+    int count = 0;           // of them
     double cost = 0;         // of all, rough, to know the dearest
     std::unique_ptr<Trial> trial;
     std::size_t next = 0;  // the first way that is not measured
@@ -135,7 +137,8 @@ struct Tuner::Subject {
     bool is_open() const { return trial && !failed; }
 };
 
-Tuner::Tuner(Settings settings, Bench& bench) : settings_(std::move(settings)), bench_(bench) {}
+Tuner::Tuner(Settings settings, Bench& bench)
+    : settings_(std::move(settings)), bench_(bench), born_(now()) {}
 
 TuningStats Tuner::stats() const {
     std::lock_guard lock(mutex_);
@@ -171,15 +174,18 @@ std::vector<LaunchChoice> Tuner::choose(const plan::Plan& plan) {
         if (known_.contains(keys[n])) continue;
         auto it = std::ranges::find(unknown, keys[n], &Subject::key);
         if (it == unknown.end()) {
-            unknown.push_back({keys[n], n, 0, nullptr, 0, false});
+            unknown.push_back({keys[n], n, 0, 0, nullptr, 0, false});
             it = std::prev(unknown.end());
         }
         it->cost += own;
+        ++it->count;
         unknown_cost += own;
     }
     // What is left over by an earlier program is not to make each start slow.
-    const double seconds = std::min(settings_.plan_seconds * unknown_cost / std::max(cost, 1.0),
-                                    settings_.all_seconds - spent_);
+    double seconds =
+        std::min(settings_.plan_seconds * unknown_cost / std::max(cost, 1.0),
+                 settings_.all_seconds + settings_.share * (now() - born_ - spent_) - spent_);
+    if (settings_.mode == TuneMode::Full) seconds = 1e9;
     if (!unknown.empty() && seconds > 0 && seconds >= settings_.least_seconds) {
         std::ranges::stable_sort(unknown, std::ranges::greater{}, &Subject::cost);
         const double start = now();
@@ -191,13 +197,10 @@ std::vector<LaunchChoice> Tuner::choose(const plan::Plan& plan) {
         }
         bench_.release();
         file_->add(fresh_);
+        const double took = now() - start;
+        spent_ += took;
+        if (tells()) report(unknown, took);
         fresh_.clear();
-        spent_ += now() - start;
-        if (settings_.mode == TuneMode::Log)
-            fmt::print(stderr, "tuning: {} of {} kinds of launches in {:.2f} s\n",
-                       std::ranges::count_if(
-                           unknown, [&](const Subject& s) { return known_.contains(s.key); }),
-                       unknown.size(), now() - start);
     }
     for (std::size_t n = 0; n < plan.launches.size(); ++n)
         if (const auto it = known_.find(keys[n]); has_ways(plan.launches[n]) && it != known_.end())
@@ -222,7 +225,11 @@ void Tuner::tune(const plan::Plan& plan, std::span<Subject> unknown, double seco
             const double compiling = now() - start;
             for (Subject& s : wave) {
                 if (!s.is_open() || s.next == s.trial->ways().size() || now() > late) continue;
-                s.failed = !s.trial->measure(bench_, s.next);
+                try {
+                    s.failed = !s.trial->measure(bench_, s.next);
+                } catch (const Error&) {  // a lost device says so again when the plan runs
+                    s.failed = true;
+                }
                 s.next = s.trial->ways().size();
             }
             if (now() + compiling > end || round + 1 == kRounds) break;
@@ -283,7 +290,10 @@ void Tuner::settle(const plan::Launch& launch, Subject& s) {
         const std::size_t best = s.failed ? 0 : s.trial->best(settings_.margin);
         bench_.keep(s.trial->ways()[best].work);
     }
-    if (!s.failed && s.next == 0) return;  // there was no time for it
+    if (!s.failed && s.next == 0) {  // there was no time for it
+        s.trial.reset();
+        return;
+    }
     Tuned t;
     if (!s.failed) {
         const auto& ways = s.trial->ways();
@@ -291,18 +301,34 @@ void Tuner::settle(const plan::Launch& launch, Subject& s) {
         t = {ways[best].choice, ways[0].seconds, ways[best].seconds};
         fresh_[s.key] = t;
         ++tried_;
-        if (settings_.mode == TuneMode::Log) {
-            fmt::print(stderr, "tuning: {}: default {:.1f} us, {} {:.1f} us\n", title(launch),
-                       t.standard * 1e6, t.choice.str(), t.chosen * 1e6);
+        if (tells()) {
+            fmt::print(stderr, "tuning: {} x {}: default {:.1f} us, {} {:.1f} us\n", s.count,
+                       title(launch), t.standard * 1e6, t.choice.str(), t.chosen * 1e6);
             for (const auto& w : ways)
                 if (w.out())
                     fmt::print(stderr, "tuning:   {} is out: {}\n", w.choice.str(), w.fault);
         }
-    } else if (settings_.mode == TuneMode::Log) {
-        fmt::print(stderr, "tuning: {}: cannot be measured\n", title(launch));
+    } else if (tells()) {
+        fmt::print(stderr, "tuning: {} x {}: cannot be measured\n", s.count, title(launch));
     }
     known_[s.key] = std::move(t);
     s.trial.reset();
+}
+
+void Tuner::report(std::span<const Subject> subjects, double seconds) const {
+    double standard = 0, chosen = 0;
+    std::size_t known = 0;
+    for (const Subject& s : subjects) {
+        known += known_.contains(s.key);
+        if (const auto it = fresh_.find(s.key); it != fresh_.end()) {
+            standard += it->second.standard * s.count;
+            chosen += it->second.chosen * s.count;
+        }
+    }
+    fmt::print(stderr,
+               "tuning: {} of {} kinds of launches in {:.2f} s; all of them: default {:.3f} ms, "
+               "chosen {:.3f} ms\n",
+               known, subjects.size(), seconds, standard * 1e3, chosen * 1e3);
 }
 
 }  // namespace pippin::gpu

@@ -15,9 +15,9 @@
 
 namespace pippin::gpu {
 
-/// PIPPIN_GPU_TUNE: 0 takes the defaults, 1 tunes, "log" tunes and says on stderr what came out.
-/// Unset: `otherwise`. ValueError for what is none of these.
-enum class TuneMode { Off, On, Log };
+/// PIPPIN_GPU_TUNE: 0 takes the defaults, 1 tunes, "log" tunes and says on stderr what came out,
+/// "full" does so until all is known. Unset: `otherwise`. ValueError for what is none of these.
+enum class TuneMode { Off, On, Log, Full };
 TuneMode tune_mode(bool otherwise);
 
 /// Any thread.
@@ -28,9 +28,11 @@ class Tuner {
         std::filesystem::path file;  ///< empty: nothing is remembered beyond this process
         std::string device;          ///< its name and driver's version
         Features features;
-        double plan_seconds = 3;           ///< that a plan may take of which nothing is known
-        double least_seconds = 0.1;        ///< with less left, nothing is tried
-        double all_seconds = 30;           ///< that all plans of the process may take
+        double plan_seconds = 3;     ///< that a plan may take of which nothing is known
+        double least_seconds = 0.1;  ///< with less left, nothing is tried
+        /// That all plans of the process may take, and the part of its later time: programs whose
+        /// shapes keep changing go on, too.
+        double all_seconds = 12, share = 0.1;
         double margin = 0.05;              ///< by which another way must win over the default
         std::size_t kernels_at_once = 32;  ///< that are compiled before they are measured
     };
@@ -48,6 +50,8 @@ class Tuner {
     std::size_t open(const plan::Plan& plan, Subject& subject) const;
     void compile(std::span<Subject> wave);
     void settle(const plan::Launch& launch, Subject& subject);
+    void report(std::span<const Subject> subjects, double seconds) const;
+    bool tells() const { return settings_.mode >= TuneMode::Log; }
 
     Settings settings_;
     Bench& bench_;
@@ -56,6 +60,7 @@ class Tuner {
     std::map<TextKey, Tuned> known_, fresh_;
     std::int64_t tried_ = 0;
     double spent_ = 0;
+    const double born_;  // seconds of the steady clock
 };
 
 /// Stands for a launch: what its kernels depend on.

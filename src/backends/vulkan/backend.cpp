@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -167,7 +168,8 @@ class VulkanBackend : public runtime::Backend {
         if (c.nanoseconds_per_tick == 0) s.mode = gpu::TuneMode::Off;
         s.device = c.name + "\n" + c.driver;
         s.features = features_of(c);
-        if (c.software) s.all_seconds = 4;  // it compiles slowly
+        if (c.software) s.all_seconds = 4, s.share = 0;  // it compiles slowly
+        s.kernels_at_once = std::clamp(4 * std::thread::hardware_concurrency(), 8u, 128u);
         if (const auto folder = cache_folder(); !folder.empty()) s.file = folder / "tuning.txt";
         return s;
     }
