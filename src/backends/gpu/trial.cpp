@@ -354,7 +354,8 @@ bool Trial::measure(Bench& bench, std::size_t from) {
     const int rounds = fastest > 3e-3 ? 2 : 4;
     for (int r = 0; r < rounds; ++r)
         for (Way* w : running) {
-            const int times = std::clamp(static_cast<int>(4e-4 / std::max(w->first, 1e-7)), 1, 20);
+            const double once = std::max(std::min(w->first, w->seconds), 1e-7);
+            const int times = std::clamp(static_cast<int>(4e-4 / once), 1, 20);
             const double t = bench.run(w->work, at.slots, at.scratch, times) / times;
             w->seconds = std::min(w->seconds, t);
         }

@@ -20,7 +20,7 @@ std::int64_t DeviceBench::most_bytes() const { return context_.caps.memory_bytes
 // Plans cut what is longer than submission_seconds; systems are more patient than that, and the
 // guess is a cautious one.
 bool DeviceBench::is_brief(double operations, double bytes) const {
-    return context_.caps.seconds(operations, bytes) <= 4 * context_.caps.submission_seconds;
+    return context_.caps.seconds(operations, bytes) <= 2 * context_.caps.submission_seconds;
 }
 
 bool DeviceBench::reserve(std::int64_t bytes) {
