@@ -149,7 +149,9 @@ int main(int argc, char** argv) {
     double seconds = 2;
     app.add_option("--device", device, "Where to run");
     app.add_option("--seconds", seconds, "Time for each model");
-    app.add_option("--only", only, "Measure what has this in its name: matmul, copy, or a model");
+    app.add_option(
+        "--only", only,
+        "Measure what has this in its name: matmul, copy, or a model (resnet18 b1 train)");
     std::string precision;
     app.add_option("--precision", precision, "Models in fp32 or fp16 (autocast) only");
     bool small = false;
@@ -180,7 +182,8 @@ int main(int argc, char** argv) {
         for (const Case& c : cases)
             for (const bool fp16 : {false, true})
                 for (const bool train : {true, false})
-                    if (wanted(c.model) &&
+                    if (wanted(
+                            fmt::format("{} b{} {}", c.model, c.batch, train ? "train" : "eval")) &&
                         (precision.empty() || precision == (fp16 ? "fp16" : "fp32")))
                         model_speed(c.model, c.batch, train, fp16, seconds);
     } catch (const std::exception& e) {

@@ -57,12 +57,12 @@ struct Job {
             for (; !side_by_side.empty(); side_by_side.pop_back())
                 run_one(*side_by_side.back());
         };
-        for (const gpu::Step& s : work.steps) {
+        for (const gpu::Work::Turn& turn : work.order) {
+            const gpu::Step& s = work.steps[static_cast<std::size_t>(turn.step)];
             ASSERT_FALSE(s.on_cpu) << s.why;
-            for (const gpu::Dispatch& d : s.dispatches) {
-                if (d.waits) run_all();
-                side_by_side.push_back(&d);
-            }
+            const gpu::Dispatch& d = s.dispatches[static_cast<std::size_t>(turn.dispatch)];
+            if (d.waits) run_all();
+            side_by_side.push_back(&d);
         }
         run_all();
         EXPECT_EQ(error[0], 0u);
@@ -123,6 +123,16 @@ TEST(Dialects, PlainCppGivesTheSameNumbers) {
     conv(ops::kConv2d, {1, 1, 1, 1, 1, 1, 4}, {2, 4, 9, 8}, {4, 1, 3, 3});
     conv(ops::kConv2dGradInput, {2, 2, 1, 1, 1, 1, 1, 9, 8}, {2, 70, 5, 4}, {70, 3, 3, 3});
     conv(ops::kConv2dGradWeight, {2, 2, 1, 1, 1, 1, 1, 3, 3}, {2, 3, 33, 32}, {2, 6, 17, 16});
+    // Gradients through strides, phase by phase: with fewer taps than strides, of odd sizes, with
+    // channels that make no quads, with paddings; on matrix units.
+    conv(ops::kConv2dGradInput, {2, 3, 1, 2, 1, 1, 1, 11, 13}, {2, 20, 6, 5}, {20, 36, 3, 4});
+    conv(ops::kConv2dGradInput, {2, 2, 0, 0, 1, 1, 1, 9, 8}, {2, 40, 5, 4}, {40, 24, 1, 1});
+    conv(ops::kConv2dGradInput, {4, 1, 0, 1, 1, 1, 1, 10, 8}, {2, 33, 3, 8}, {33, 19, 2, 3});
+    conv(ops::kConv2dGradInput, {2, 2, 3, 3, 1, 1, 1, 14, 14}, {1, 48, 7, 7}, {48, 18, 7, 7},
+         DType::Float16);
+    // Few pixels: stores of whole rows of weights.
+    conv(ops::kConv2dGradWeight, {1, 1, 1, 1, 1, 1, 1, 3, 3}, {1, 40, 5, 4}, {1, 70, 5, 4});
+    conv(ops::kConv2dGradWeight, {2, 2, 1, 1, 1, 1, 2, 3, 3}, {2, 6, 9, 9}, {2, 10, 5, 5});
     // By Winograd's algorithm: maps of odd sizes, an epilogue, parts of a batch.
     conv(ops::kConv2d, {1, 1, 1, 1, 1, 1, 1}, {3, 20, 9, 8}, {24, 20, 3, 3});
     trials.back().bias = random_data(DType::Float32, {24}, plan::Order::RowMajor, 3);
@@ -161,6 +171,13 @@ TEST(Dialects, PlainCppGivesTheSameNumbers) {
                                   {14, 60, 9},
                                   {6, 25, 9000}})
         product(m, n, k, DType::Float32, 0, 1);
+    // Few tiles: their sums in slices.
+    for (int transposed = 0; transposed < 4; ++transposed)
+        for (const auto& [m, n, k] : {std::tuple{36, 45, 150}, {12, 8, 600}, {8, 130, 40}})
+            product(m, n, k, DType::Float32, transposed & 1, transposed / 2);
+    product(30, 1000, 300, DType::Float32, 0, 1);
+    product(1000, 30, 300, DType::Float32, 1, 0);
+    product(36, 1000, 300, DType::Float32, 0, 0);
     // Large, narrow and small tiles, a split sum, and sizes that end within a tile.
     for (const auto& [m, n, k] :
          {std::tuple{256, 136, 64}, {264, 64, 40}, {5, 7, 1000}, {72, 88, 48}})
@@ -207,10 +224,13 @@ TEST(Dialects, PlainCppGivesTheSameNumbers) {
         add(p.plan, std::move(p.buffers), {});
         results.push_back(std::move(p.output));
     }
-    std::size_t on_matrix_units = 0;
-    for (const auto& k : kernels)
+    std::size_t on_matrix_units = 0, in_slices = 0;
+    for (const auto& k : kernels) {
         on_matrix_units += k.body.find("MAT_MUL") != k.body.npos;
+        in_slices += k.body.find("int slice = ") != k.body.npos;
+    }
     EXPECT_GE(on_matrix_units, 20u);
+    EXPECT_GE(in_slices, 10u);
 #ifdef PIPPIN_HAS_VULKAN
     // Devices with matrix units are rare where tests run; that GLSL has them right can be seen
     // here.

@@ -1,5 +1,8 @@
-// Which dispatches wait: for what they read or write over, and for nothing else.
+// In which order dispatches go and which of them wait: for what they read or write over, and for
+// nothing else.
 #include <gtest/gtest.h>
+
+#include <ostream>
 
 #include "backends/gpu/hazards.h"
 
@@ -25,7 +28,17 @@ plan::Plan plan_of(std::vector<Slot> slots, const std::vector<std::pair<int, int
     return p;
 }
 
-std::vector<bool> waits_of(const plan::Plan& p, std::int64_t scratch = 0) {
+struct Ordered {
+    std::vector<int> order;
+    std::vector<bool> waits;
+    bool operator==(const Ordered&) const = default;
+};
+void PrintTo(const Ordered& o, std::ostream* out) {
+    for (std::size_t i = 0; i < o.order.size(); ++i)
+        *out << (o.waits[i] ? "| " : "") << o.order[i] << ' ';
+}
+
+Ordered ordered(const plan::Plan& p, std::int64_t scratch = 0) {
     gpu::Work w;
     for (std::size_t n = 0; n < p.launches.size(); ++n) {
         Step s;
@@ -41,11 +54,13 @@ std::vector<bool> waits_of(const plan::Plan& p, std::int64_t scratch = 0) {
         w.steps.push_back(std::move(s));
     }
     gpu::spread_scratch(w);
-    gpu::find_waits(w, p);
-    std::vector<bool> waits;
-    for (const Step& s : w.steps)
-        waits.push_back(s.dispatches[0].waits);
-    return waits;
+    gpu::order_dispatches(w, p);
+    Ordered out;
+    for (const gpu::Work::Turn& t : w.order) {
+        out.order.push_back(t.step);
+        out.waits.push_back(w.steps[static_cast<std::size_t>(t.step)].dispatches[0].waits);
+    }
+    return out;
 }
 
 Slot arena(std::int64_t offset, std::int64_t bytes) {
@@ -54,18 +69,23 @@ Slot arena(std::int64_t offset, std::int64_t bytes) {
 
 TEST(Hazards, ReadersOfOneThingGoSideBySide) {
     const auto p = plan_of({arena(0, 64), arena(64, 64), arena(128, 64), arena(192, 64)},
-                           {{0, 1}, {0, 2}, {1, 3}, {0, 2}});
-    // The third reads what the first wrote; the last writes what nobody touched since that wait.
-    EXPECT_EQ(waits_of(p), (std::vector<bool>{false, false, true, false}));
+                           {{0, 1}, {0, 2}, {1, 3}});
+    // The second needs nothing, and comes with who writes first.
+    EXPECT_EQ(ordered(p), (Ordered{{0, 1, 2}, {false, false, true}}));
 }
 
 TEST(Hazards, WritingOverWhatIsReadOrWrittenWaits) {
     const auto p = plan_of({arena(0, 64), arena(64, 64), arena(32, 64)}, {{0, 1}, {1, 2}, {0, 2}});
-    EXPECT_EQ(waits_of(p), (std::vector<bool>{false, true, true}));
+    EXPECT_EQ(ordered(p), (Ordered{{0, 1, 2}, {false, true, true}}));
     // Slots that share bytes of the arena, though not their first ones.
     const auto q =
         plan_of({arena(0, 64), arena(64, 64), arena(120, 64), arena(256, 8)}, {{0, 1}, {3, 2}});
-    EXPECT_EQ(waits_of(q), (std::vector<bool>{false, true}));
+    EXPECT_EQ(ordered(q), (Ordered{{0, 1}, {false, true}}));
+    // A slot that covers two others waits for the later one.
+    const auto r =
+        plan_of({arena(0, 64), arena(64, 64), arena(128, 64), arena(64, 128), arena(256, 64)},
+                {{0, 1}, {1, 2}, {4, 3}});
+    EXPECT_EQ(ordered(r), (Ordered{{0, 1, 2}, {false, true, true}}));
 }
 
 TEST(Hazards, AnOutputMayBeAnInput) {
@@ -77,9 +97,27 @@ TEST(Hazards, AnOutputMayBeAnInput) {
     p.num_inputs = p.num_outputs = 2;
     p.outputs.resize(2);
     p.outputs[0].slot = 2, p.outputs[1].slot = 3;
-    EXPECT_EQ(waits_of(p), (std::vector<bool>{false, false}));
+    EXPECT_EQ(ordered(p), (Ordered{{0, 1}, {false, false}}));
     p.outputs[0].donated_input = 1;  // the first launch writes what the second reads
-    EXPECT_EQ(waits_of(p), (std::vector<bool>{false, true}));
+    EXPECT_EQ(ordered(p), (Ordered{{0, 1}, {false, true}}));
+}
+
+TEST(Hazards, BranchesKeepEachOtherCompany) {
+    // 0 -> 1 -> 2 and 0 -> 3 -> 4, one branch after the other in the plan.
+    std::vector<Slot> slots;
+    for (int n = 0; n < 8; ++n)
+        slots.push_back(arena(n * 64, 64));
+    const auto p = plan_of(slots, {{0, 1}, {1, 2}, {2, 3}, {1, 4}, {4, 5}});
+    EXPECT_EQ(ordered(p), (Ordered{{0, 1, 3, 2, 4}, {false, true, false, true, false}}));
+}
+
+TEST(Hazards, WhatNeedsNothingGoesBeforeWhoNeedsIt) {
+    std::vector<Slot> slots;
+    for (int n = 0; n < 8; ++n)
+        slots.push_back(arena(n * 64, 64));
+    // The second, of an input that is there, is needed by the fourth alone (over slot 4).
+    auto p = plan_of(slots, {{0, 1}, {6, 4}, {1, 2}, {4, 2}});
+    EXPECT_EQ(ordered(p), (Ordered{{0, 1, 2, 3}, {false, true, false, true}}));
 }
 
 TEST(Hazards, ScratchIsSpreadWhileItIsSmall) {
@@ -90,10 +128,12 @@ TEST(Hazards, ScratchIsSpreadWhileItIsSmall) {
         launches.emplace_back(2 * n, 2 * n + 1);
     }
     const auto p = plan_of(slots, launches);
-    EXPECT_EQ(waits_of(p, 1000), (std::vector<bool>{false, false, false, false}));
+    EXPECT_EQ(ordered(p, 1000), (Ordered{{0, 1, 2, 3}, {false, false, false, false}}));
     // Too large for more than two at a time: the third starts from the beginning again.
-    EXPECT_EQ(waits_of(p, std::int64_t{32} << 20), (std::vector<bool>{false, false, true, false}));
-    EXPECT_EQ(waits_of(p, std::int64_t{80} << 20), (std::vector<bool>{false, true, true, true}));
+    EXPECT_EQ(ordered(p, std::int64_t{32} << 20),
+              (Ordered{{0, 1, 2, 3}, {false, false, true, false}}));
+    EXPECT_EQ(ordered(p, std::int64_t{80} << 20),
+              (Ordered{{0, 1, 2, 3}, {false, true, true, true}}));
 }
 
 }  // namespace

@@ -46,14 +46,17 @@ std::string pixel_index(const plan::Operand& o, const std::string& m, const std:
     return fmt::format("({}) * {} + ({}) * {}", m, o.shape[3] == 1 ? o.strides[2] : o.strides[3],
                        channel, c);
 }
-// Quads of channels, none of which belongs to two groups.
+}  // namespace
+
 bool quads_in_groups(const plan::Operand& o, std::int64_t channels) {
     return has_quads(o, 1) && channels % 4 == 0;
 }
 bool octets_in_groups(const plan::Operand& o, std::int64_t channels) {
     return has_octets(o, 1) && channels % 8 == 0;
 }
-}  // namespace
+bool is_half_product(const plan::Operand& a, const plan::Operand& b, const Features& f) {
+    return f.matrices && a.dtype == DType::Float16 && b.dtype == DType::Float16;
+}
 
 std::string map_index(const plan::Operand& o, const std::string& n, const std::string& c,
                       const std::string& h, const std::string& w) {
@@ -76,6 +79,25 @@ std::string cut(const std::string& from,
         below *= std::max<std::int64_t>(extent, 1);
     }
     return out;
+}
+
+std::string fill_shared(std::int64_t count, int threads, int together, const std::string& prepare,
+                        const std::string& ok, const std::string& value,
+                        const std::function<std::string(const std::string& x)>& put) {
+    const std::int64_t copies = std::clamp<std::int64_t>(count / threads, 1, together);
+    std::string loads, puts;
+    for (std::int64_t c = 0; c < copies; ++c) {
+        const std::string begin = fmt::format("{{\nint e = e0 + {};\n{}", c * threads, prepare);
+        const std::string inside =
+            count % (copies * threads) != 0 ? fmt::format("e < {} && ", count) : "";
+        loads += fmt::format("float x{0} = 0.0f;\n{1}if ({2}{3}) x{0} = {4};\n}}\n", c, begin,
+                             inside, ok, value);
+        puts += begin + (inside.empty() ? "" : fmt::format("if (e < {}) ", count)) +
+                put(fmt::format("x{}", c)) + ";\n}\n";
+    }
+    return fmt::format("ROLL for (int e0 = int(LANE); e0 < {}; e0 += {}) {{\n", count,
+                       copies * threads) +
+           loads + puts + "}\nBARRIER();\n";
 }
 
 void set_epilogue_args(Gemm& gemm, const plan::HeavyLaunch& l) {
@@ -130,27 +152,11 @@ bool is_pointwise(const ConvGeometry& g) {
     return g.kh * g.kw == 1 && g.stride[0] * g.stride[1] == 1 && g.pad[0] + g.pad[1] == 0;
 }
 
-// Packed weights, [group][n][kh][kw][c]: where they are, and the load_b of them. n is the output's
-// channel (of the forward pass) or the input's. They are floats, or float16 for matrix units.
-struct Packed {
-    std::int64_t n, k;
-    DType dtype;
-
-    void add_loads(Gemm& gemm) const {
-        const std::string index = fmt::format("(b * {} + n) * {} + k", n, k);
-        for (const Width width : widths(gemm.b_quads, gemm.halves, gemm.b_octets))
-            gemm.functions += load_b_head(width) + load_if_ok(dtype, index, width) + "}\n";
-    }
-    std::int64_t bytes(const ConvGeometry& g) const {
-        return g.groups * n * k * static_cast<std::int64_t>(size_of(dtype));
-    }
-};
-
 // Weights in rows, as PyTorch has them: a block of a few n and c goes through shared memory, so
 // that both reading and writing go along memory.
 void transpose_weights(KernelSource& k, std::int64_t& groups, const ConvGeometry& g,
-                       const plan::Operand& weight, bool forward, const Packed& to) {
-    const std::int64_t c = forward ? g.cig : g.cog, taps = g.kh * g.kw;
+                       const plan::Operand& weight, bool forward, const PackedWeights& to) {
+    const std::int64_t c = to.c, taps = to.taps;
     // Neighbours in memory are taps, then input channels: those are c forward, and n backward.
     std::int64_t bn = forward ? 4 : 16, bc = forward ? 64 : 32;
     while (bn * bc * taps > 4096)
@@ -166,17 +172,17 @@ void transpose_weights(KernelSource& k, std::int64_t& groups, const ConvGeometry
         "int b = int(GROUP) / {4};\n",
         blocks_c, bc, blocks_n, bn, blocks_c * blocks_n);
     // Output channels of a group times input channels of a group.
-    k.body += fmt::format(
-        "ROLL for (int e = int(LANE); e < {0}; e += int(THREADS)) {{\n"
-        "int o = e / {1};\nint r = e % {1};\nint i = r / {2};\n"
-        "if ({3} + o < {4} && {5} + i < {6})\n"
-        "block[o * {7} + r] = {8};\n}}\nBARRIER();\n",
-        outer * inner * taps, inner * taps, taps, forward ? "n_first" : "c_first", g.cog,
-        forward ? "c_first" : "n_first", g.cig, row,
+    k.body += fill_shared(
+        // Short code counts more here than loads side by side.
+        outer * inner * taps, k.threads, 1,
+        fmt::format("int o = e / {0};\nint r = e % {0};\nint i = r / {1};\n", inner * taps, taps),
+        fmt::format("{} + o < {} && {} + i < {}", forward ? "n_first" : "c_first", g.cog,
+                    forward ? "c_first" : "n_first", g.cig),
         load(weight.dtype, "ADDRESS(1)",
              fmt::format("((b * {} + {} + o) * {} + {}) * {} + r", g.cog,
                          forward ? "n_first" : "c_first", g.cig, forward ? "c_first" : "n_first",
-                         taps)));
+                         taps)),
+        [&](const std::string& x) { return fmt::format("block[o * {} + r] = {}", row, x); });
     k.body += fmt::format(
         "ROLL for (int e = int(LANE); e < {0}; e += int(THREADS)) {{\n"
         "int c = e % {1};\nint tap = e / {1} % {2};\nint n = e / {3};\n"
@@ -188,11 +194,19 @@ void transpose_weights(KernelSource& k, std::int64_t& groups, const ConvGeometry
                           forward ? "c" : "n", taps)));
 }
 
-// Copies weights to scratch.
+}  // namespace
+
+void PackedWeights::add_loads(Gemm& gemm, const std::string& body, const std::string& index) const {
+    for (const Width width : widths(gemm.b_quads, gemm.halves, gemm.b_octets))
+        gemm.functions += load_b_head(width) + body + load_if_ok(dtype, index, width) + "}\n";
+}
+std::int64_t PackedWeights::bytes(const ConvGeometry& g) const {
+    return g.groups * n * taps * c * static_cast<std::int64_t>(size_of(dtype));
+}
+
 void pack_weights(Work& w, Step& s, const ConvGeometry& g, const plan::Operand& weight,
-                  bool forward, const Packed& to) {
-    const std::int64_t c = forward ? g.cig : g.cog, taps = g.kh * g.kw;
-    const std::int64_t all = g.groups * to.n * to.k;
+                  bool forward, const PackedWeights& to) {
+    const std::int64_t c = to.c, taps = to.taps, all = g.groups * to.n * taps * c;
     KernelSource k;
     k.name = "pack_weights";
     Dispatch d;
@@ -216,15 +230,12 @@ void pack_weights(Work& w, Step& s, const ConvGeometry& g, const plan::Operand& 
     w.scratch_bytes = std::max(w.scratch_bytes, to.bytes(g));
 }
 
-// 1 x 1 weights lie as a packed copy would.
-bool is_packed(const ConvGeometry& g, const plan::Operand& weight, bool forward, const Packed& as) {
-    return forward && g.kh * g.kw == 1 && weight.dtype == as.dtype &&
-           (g.cig == 1 || weight.strides[1] == 1) && (g.co == 1 || weight.strides[0] == g.cig);
-}
+namespace {
 
-// Whether matrix units take the product, and the dtype that weights are packed as.
-bool is_half_product(const plan::Operand& a, const plan::Operand& b, const Features& f) {
-    return f.matrices && a.dtype == DType::Float16 && b.dtype == DType::Float16;
+// 1 x 1 weights lie as a packed copy would.
+bool is_packed(const ConvGeometry& g, const plan::Operand& weight, const PackedWeights& as) {
+    return g.kh * g.kw == 1 && weight.dtype == as.dtype && (g.cig == 1 || weight.strides[1] == 1) &&
+           (g.co == 1 || weight.strides[0] == g.cig);
 }
 
 // Few channels a group: one thread an element of the result, which goes over the window.
@@ -315,8 +326,9 @@ void write_conv2d(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& 
     const std::string pixel = cut("m", {{"img", g.n}, {"oh", g.oh}, {"ow", g.ow}});
     const std::string taps = cut("k", {{"kh", g.kh}, {"kw", g.kw}, {"c", g.cig}});
     gemm.halves = is_half_product(x, weight, f);
-    const Packed weights{g.cog, gemm.k, gemm.halves ? DType::Float16 : DType::Float32};
-    const bool packed = is_packed(g, weight, true, weights);
+    const PackedWeights weights{g.cog, g.kh * g.kw, g.cig,
+                                gemm.halves ? DType::Float16 : DType::Float32};
+    const bool packed = is_packed(g, weight, weights);
     const bool rows = is_pointwise(g) && has_linear_pixels(x);
     gemm.a_along_k = gemm.b_along_k = true;
     gemm.a_quads = quads_in_groups(x, g.cig);
@@ -329,7 +341,7 @@ void write_conv2d(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& 
             (rows ? load_if_ok(x.dtype, pixel_index(x, "m", in_group(g, "k", g.cig)), width)
                   : pixel + taps + load_window(g, x, width)) +
             "}\n";
-    weights.add_loads(gemm);
+    weights.add_loads(gemm, "", fmt::format("(b * {} + n) * {} + k", g.cog, gemm.k));
     store_map(gemm, l, pixel, {"img", in_group(g, "n", g.cog), "oh", "ow"}, g.cog);
     gemm.a = operand_arg(x);
     gemm.b = packed ? operand_arg(weight) : scratch_arg(0);
@@ -347,7 +359,7 @@ void write_conv2d_grad_input(Work& w, Step& s, const plan::HeavyLaunch& l, const
     const ConvGeometry g(l, dx, weight.shape, dy);
     if (dx.shape.numel() == 0) return;
     if (g.depthwise()) return write_depthwise(w, s, l, g, false);
-    if (write_special(w, s, l, g, false, f)) return;
+    if (write_special(w, s, l, g, false, f) || write_grad_input_strided(w, s, l, g, f)) return;
     Gemm gemm;
     gemm.name = "conv2d_grad_input";
     gemm.batches = g.groups;
@@ -371,7 +383,8 @@ void write_conv2d_grad_input(Work& w, Step& s, const plan::HeavyLaunch& l, const
     const bool rows = is_pointwise(g) && has_linear_pixels(dy);
     gemm.a_along_k = gemm.b_along_k = true;
     gemm.halves = is_half_product(dy, weight, f);
-    const Packed weights{g.cig, gemm.k, gemm.halves ? DType::Float16 : DType::Float32};
+    const PackedWeights weights{g.cig, g.kh * g.kw, g.cog,
+                                gemm.halves ? DType::Float16 : DType::Float32};
     gemm.a_quads = quads_in_groups(dy, g.cog);
     gemm.a_octets = gemm.halves && octets_in_groups(dy, g.cog);
     gemm.b_quads = !gemm.halves && gemm.k % 4 == 0;
@@ -382,7 +395,7 @@ void write_conv2d_grad_input(Work& w, Step& s, const plan::HeavyLaunch& l, const
             (rows ? load_if_ok(dy.dtype, pixel_index(dy, "m", in_group(g, "k", g.cog)), width)
                   : pixel + taps + source(width)) +
             "}\n";
-    weights.add_loads(gemm);
+    weights.add_loads(gemm, "", fmt::format("(b * {} + n) * {} + k", g.cig, gemm.k));
     store_map(gemm, l, pixel, {"img", in_group(g, "n", g.cig), "row", "col"}, g.cig);
     gemm.a = operand_arg(dy);
     gemm.b = scratch_arg(0);
@@ -409,13 +422,21 @@ void write_conv2d_grad_weight(Work& w, Step& s, const plan::HeavyLaunch& l, cons
     gemm.n = g.kh * g.kw * g.cig;
     gemm.k = g.n * g.oh * g.ow;
     const std::string pixel = cut("k", {{"img", g.n}, {"oh", g.oh}, {"ow", g.ow}});
-    const std::string window = cut("n", {{"kh", g.kh}, {"kw", g.kw}, {"c", g.cig}});
+    gemm.halves = is_half_product(dy, x, f);
+    // Short sums (small batches) of many weights: their stores count, so that those go along memory
+    // and the loads do not.
+    const std::int64_t row = g.cig * g.kh * g.kw;
+    const bool by_rows =
+        g.kh * g.kw > 1 && gemm.k <= 512 && !gemm.halves && dw.dtype == DType::Float32 &&
+        (g.kw == 1 || dw.strides[3] == 1) && (g.kh == 1 || dw.strides[2] == g.kw) &&
+        (g.cig == 1 || dw.strides[1] == g.kh * g.kw) && (g.co == 1 || dw.strides[0] == row);
+    const std::string window = by_rows ? cut("n", {{"c", g.cig}, {"kh", g.kh}, {"kw", g.kw}})
+                                       : cut("n", {{"kh", g.kh}, {"kw", g.kw}, {"c", g.cig}});
     const std::string channel = in_group(g, "m", g.cog);
     gemm.a_along_k = dy.strides[1] != 1 && g.co != 1;
     gemm.b_along_k = x.strides[1] != 1 && g.ci != 1;
     gemm.a_quads = !gemm.a_along_k && quads_in_groups(dy, g.cog);
-    gemm.b_quads = !gemm.b_along_k && quads_in_groups(x, g.cig);
-    gemm.halves = is_half_product(dy, x, f);
+    gemm.b_quads = !gemm.b_along_k && !by_rows && quads_in_groups(x, g.cig);
     gemm.a_octets = gemm.halves && !gemm.a_along_k && octets_in_groups(dy, g.cog);
     gemm.b_octets = gemm.halves && !gemm.b_along_k && octets_in_groups(x, g.cig);
     const bool linear = has_linear_pixels(dy);
@@ -436,6 +457,12 @@ void write_conv2d_grad_weight(Work& w, Step& s, const plan::HeavyLaunch& l, cons
         "void store_c(PTR to, float bias, PTR residual, int b, int m, int n, float x) {\n" +
         window + store(dw.dtype, "to", strided_index(dw, {channel, "c", "kh", "kw"}), "x") +
         ";\n}\n";
+    gemm.c_quads = by_rows && row % 4 == 0 && dw.offset % 4 == 0;
+    if (gemm.c_quads)
+        gemm.functions += fmt::format(
+            "void store_c4(PTR to, F4 bias, PTR residual, int b, int m, int n, F4 x) {{\n"
+            "ST_F4(to, (({}) * {} + n) / 4, x);\n}}\n",
+            channel, row);
     gemm.a = operand_arg(dy);
     gemm.b = operand_arg(x);
     gemm.c = operand_arg(dw);

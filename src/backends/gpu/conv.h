@@ -1,6 +1,7 @@
 // What the convolutions' kernels share: sizes, and text for places in a map.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +53,36 @@ std::string residual_index(const plan::HeavyLaunch& l, const std::vector<std::st
 /// store_c, store_c4 and store_c8 into a map whose pixel is m; `pixel` cuts m.
 void store_map(Gemm& gemm, const plan::HeavyLaunch& l, const std::string& pixel,
                const std::vector<std::string>& at, std::int64_t channels);
+
+/// Statements by which a group's `threads` threads bring `count` values to shared memory, at most
+/// `together` loads of a thread being on their way at once. Of int e: `prepare` are statements,
+/// `value` a load that is done where `ok` holds (0 elsewhere), and `put(x)` a statement that stores
+/// variable x.
+std::string fill_shared(std::int64_t count, int threads, int together, const std::string& prepare,
+                        const std::string& ok, const std::string& value,
+                        const std::function<std::string(const std::string& x)>& put);
+/// Quads (octets) of channels of a map, none of which belongs to two groups.
+bool quads_in_groups(const plan::Operand& o, std::int64_t channels);
+bool octets_in_groups(const plan::Operand& o, std::int64_t channels);
+/// Whether matrix units take a product of these.
+bool is_half_product(const plan::Operand& a, const plan::Operand& b, const Features& f);
+
+/// Weights packed in scratch memory from 0 on, [group][n][kh][kw][c] with n the output's channel
+/// (of the forward pass) or the input's, as floats or, for matrix units, float16.
+struct PackedWeights {
+    std::int64_t n, taps, c;
+    DType dtype;
+
+    /// load_b of them: `index` gives an element's place, of b, n and k.
+    void add_loads(Gemm& gemm, const std::string& body, const std::string& index) const;
+    std::int64_t bytes(const ConvGeometry& g) const;
+};
+void pack_weights(Work& w, Step& s, const ConvGeometry& g, const plan::Operand& weight,
+                  bool forward, const PackedWeights& to);
+
+/// The gradient of what a convolution with strides was of; false where it is not for it.
+bool write_grad_input_strided(Work& w, Step& s, const plan::HeavyLaunch& l, const ConvGeometry& g,
+                              const Features& f);
 
 /// A convolution of a few channels (or its input gradient), directly; false where it is not for it.
 bool write_conv_direct(Work& w, Step& s, const plan::HeavyLaunch& l, const ConvGeometry& g,

@@ -23,9 +23,14 @@ struct Tile {
     int rows = 16, columns = 16;   // threads along m and n
     int m_quads = 1, n_quads = 1;  // of a thread
     int depth = 16;                // k of one step
-    int threads() const { return rows * columns; }
+    int slices = 1;                // parts of a step's k, each with threads of its own
+    int threads() const { return rows * columns * slices; }
     int bm() const { return rows * 4 * m_quads; }
     int bn() const { return columns * 4 * n_quads; }
+    // Quads of a row: one to spare, so that columns lie in different banks, but in slices, whose
+    // rows are turned (quad_at).
+    int stride(int extent) const { return extent / 4 + (slices == 1); }
+    int shared_bytes() const { return 2 * 16 * depth * (stride(bm()) + stride(bn())); }
 };
 
 // Numbers of the tiles; the tuner knows all of them, the rule below those with names.
@@ -35,9 +40,34 @@ constexpr int kLarge = 0, kMedium = 1, kSoftware = 2;
 // For few rows or columns (small images, few channels), the one that wastes least.
 constexpr int kSmall[] = {3, 4, 5, 6, 7};
 constexpr Tile kTiles[] = {
-    {8, 8, 4, 2, 8},   {8, 8, 2, 2, 16},  {8, 8, 1, 1, 8},   {8, 8, 1, 1, 32}, {32, 2, 1, 1, 16},
-    {16, 4, 1, 1, 16}, {4, 16, 1, 1, 16}, {4, 8, 1, 1, 32},  {8, 8, 2, 4, 8},  {16, 8, 2, 4, 8},
-    {8, 8, 2, 1, 16},  {8, 8, 1, 2, 16},  {16, 16, 1, 1, 16}};
+    {8, 8, 4, 2, 8},
+    {8, 8, 2, 2, 16},
+    {8, 8, 1, 1, 8},
+    {8, 8, 1, 1, 32},
+    {32, 2, 1, 1, 16},
+    {16, 4, 1, 1, 16},
+    {4, 16, 1, 1, 16},
+    {4, 8, 1, 1, 32},
+    {8, 8, 2, 4, 8},
+    {16, 8, 2, 4, 8},
+    {8, 8, 2, 1, 16},
+    {8, 8, 1, 2, 16},
+    {16, 16, 1, 1, 16},
+    // Few tiles, and a sum that is not short: threads that share a tile's sum make up for them, and
+    // steps are long, since each takes a load's latency.
+    {4, 4, 1, 1, 128, 16},
+    {4, 4, 1, 1, 64, 16},
+    {8, 8, 1, 1, 64, 4},
+    {16, 4, 1, 1, 64, 4},
+    {4, 16, 1, 1, 64, 4},
+    {8, 8, 1, 1, 32, 4},
+    {16, 4, 1, 1, 32, 4},
+    {4, 16, 1, 1, 32, 4}};
+constexpr int kTiny[] = {13, 14};  // for hardly any work
+constexpr std::int64_t kTinyWork = std::int64_t{8} << 20;
+constexpr int kSliced[][2] = {{3, 15}, {3, 18}, {5, 16},
+                              {5, 19}, {6, 17}, {6, 20}};  // of small ones
+constexpr std::int64_t kShortSum = 32, kUnsplitSum = 640;
 
 const Tile& tile_at(int number) { return kTiles[number]; }
 
@@ -45,6 +75,8 @@ std::int64_t tiles_of(const Gemm& g, int number) {
     const Tile& t = tile_at(number);
     return ceil_div(g.m, t.bm()) * ceil_div(g.n, t.bn()) * g.batches;
 }
+
+bool is_usable(int number, bool matrix, const Features& f);
 
 // The largest tile that still gives the device enough groups and wastes little.
 int choose(const Gemm& g, const Features& f) {
@@ -61,15 +93,28 @@ int choose(const Gemm& g, const Features& f) {
     if (f.large_tiles && fits(kLarge) && !splits) return kLarge;
     if (!f.small_tiles && fits(kMedium)) return kMedium;
     if (f.small_tiles) return kSoftware;
-    return *std::ranges::min_element(kSmall, {}, wasted);
+    // Most of its time is steps' latency.
+    if (g.k > kShortSum && g.m * g.n * g.k * g.batches < kTinyWork)
+        for (const int t : kTiny)
+            if (is_usable(t, false, f) && (g.k > 64 || t == kTiny[1])) return t;
+    const int small = *std::ranges::min_element(kSmall, {}, wasted);
+    // Slices do without a second launch that sums up; where that is needed all the same, more and
+    // smaller groups are faster.
+    if (g.k > kShortSum && g.k <= kUnsplitSum && tiles_of(g, small) * 4 >= f.parallel_groups)
+        for (const auto& [plain, t] : kSliced)
+            if (plain == small && is_usable(t, false, f)) return t;
+    return small;
 }
 
 // Into how many parts the sum over k is cut, so that a few times as many groups are there as run at
 // once (small tiles need few registers: more of them do). Parts are written and read once more, so
 // they are not to be short. Found on an H200 with the networks' weight gradients and b = 1.
 std::int64_t choose_splits(const Gemm& g, const Features& f, std::int64_t tiles, int bm, int bn,
-                           bool matrix) {
+                           bool matrix, bool in_slices) {
     if (tiles >= f.parallel_groups || g.k < 256) return 1;
+    // All of them run at once, two on each of a device's cores.
+    if (in_slices)
+        return std::clamp<std::int64_t>(std::min(f.parallel_groups / 2 / tiles, g.k / 256), 1, 512);
     const int area = bm * bn;
     if (!matrix && area == 64 * 64 && tiles * 2 >= f.parallel_groups && g.k <= 2048) return 1;
     const std::int64_t wanted = f.parallel_groups * (matrix ? 1 : area >= 64 * 64 ? 2 : 4);
@@ -104,14 +149,14 @@ bool is_usable(int number, bool matrix, const Features& f) {
     if (number < 0 || number >= static_cast<int>(std::size(kTiles))) return false;
     const Tile& t = tile_at(number);
     const int sums = t.m_quads * t.n_quads;
-    const int shared = 2 * 16 * t.depth * (t.bm() / 4 + t.bn() / 4 + 2);
-    return shared <= f.shared_bytes && (sums < 8 || f.large_tiles) && (sums == 1 || !f.small_tiles);
+    return t.shared_bytes() <= f.shared_bytes && (sums < 8 || f.large_tiles) &&
+           (sums * t.slices == 1 || !f.small_tiles);
 }
 
 std::int64_t splits_for(const Gemm& g, const Features& f, int tile) {
     const Extent e = extent_of(tile);
     const std::int64_t tiles = ceil_div(g.m, e.bm) * ceil_div(g.n, e.bn) * g.batches;
-    return choose_splits(g, f, tiles, e.bm, e.bn, e.matrix);
+    return choose_splits(g, f, tiles, e.bm, e.bn, e.matrix, !e.matrix && tile_at(tile).slices > 1);
 }
 
 // The form by our rules, but for what a wish has to say that can be done.
@@ -153,8 +198,8 @@ class GemmWriter {
     }
 
   private:
-    int a_stride() const { return t_.bm() / 4 + 1; }  // quads of a row, one to spare: no conflicts
-    int b_stride() const { return t_.bn() / 4 + 1; }
+    int a_stride() const { return t_.stride(t_.bm()); }
+    int b_stride() const { return t_.stride(t_.bn()); }
 
     struct Side {
         char name;
@@ -185,6 +230,16 @@ class GemmWriter {
         return {fmt::format("{} / {}", i, quads), rest(quads) + " * 4"};
     }
 
+    // Where quad q4 of row k is. In slices, whose steps are long, rows are turned: threads that put
+    // down quads along k would meet in one bank.
+    std::string quad_at(const Side& s, const std::string& k, const std::string& q4) const {
+        const std::string row =
+            fmt::format("side * {} + ({}) * {}", s.stride * t_.depth, k, s.stride);
+        if (t_.slices == 1) return fmt::format("{} + {}", row, q4);
+        return fmt::format("{} + (({}) ^ ((({}) / 4) & {}))", row, q4, k, turn_mask(s));
+    }
+    static int turn_mask(const Side& s) { return std::min(8, s.tile / 4) - 1; }
+
     // Statements that fetch this thread's quads of the tiles from k0 on into registers.
     std::string fetch(bool a) const {
         const Side s = side_of(a);
@@ -195,7 +250,7 @@ class GemmWriter {
             const bool part = (pass + 1) * t_.threads() > all;
             out += fmt::format("{{\nint k = k0 + {};\nint q = {} + {};\n", at.k, s.first, at.q);
             const auto test = [&](int c) {
-                std::string t = g_.k > 0 && g_.k % t_.depth == 0 ? "" : "k < k_end";
+                std::string t = ends_with_steps(g_, t_.depth) ? "" : "k < k_end";
                 if (s.extent % s.tile != 0)
                     t += fmt::format("{}q + {} < {}", t.empty() ? "" : " && ", c, s.extent);
                 return t.empty() ? "true" : t;
@@ -226,17 +281,16 @@ class GemmWriter {
             out += (pass + 1) * t_.threads() > all
                        ? fmt::format("if (int(LANE) + {} < {}) {{\n", pass * t_.threads(), all)
                        : "{\n";
-            const std::string base = fmt::format("side * {}", s.stride * t_.depth);
             if (s.along_k && s.quads) {
                 out += fmt::format("int k = {};\nint q = {};\n", at.k, at.q);
+                out += fmt::format("int first = {};\n", quad_at(s, "k", "q / 4"));
                 for (int c = 0; c < 4; ++c)
-                    out += fmt::format(
-                        "SET_PART(tile_{0}[{1} + (k + {2}) * {3} + q / 4], q % 4, "
-                        "{0}{4}_next.{5});\n",
-                        s.name, base, c, s.stride, pass, kPart[static_cast<std::size_t>(c)]);
+                    out +=
+                        fmt::format("SET_PART(tile_{0}[first + {1}], q % 4, {0}{2}_next.{3});\n",
+                                    s.name, c * s.stride, pass, kPart[static_cast<std::size_t>(c)]);
             } else {
-                out += fmt::format("tile_{0}[{1} + ({2}) * {3} + ({4}) / 4] = {0}{5}_next;\n",
-                                   s.name, base, at.k, s.stride, at.q, pass);
+                out += fmt::format("tile_{0}[{1}] = {0}{2}_next;\n", s.name,
+                                   quad_at(s, at.k, fmt::format("({}) / 4", at.q)), pass);
             }
             out += "}\n";
         }
@@ -257,12 +311,16 @@ class GemmWriter {
         KernelSource k;
         k.name = g_.name;
         k.threads = t_.threads();
-        k.shared = {{"F4", "tile_a", 2 * t_.depth * a_stride()},
-                    {"F4", "tile_b", 2 * t_.depth * b_stride()}};
+        // Sums of slices go through the same memory, half of the rows each.
+        const int sums = t_.slices > 1 ? 2 * t_.threads() : 0;
+        k.shared = {{"F4", "tile_a", std::max(2 * t_.depth * a_stride(), sums)},
+                    {"F4", "tile_b", std::max(2 * t_.depth * b_stride(), sums)}};
         k.functions = g_.functions;
         std::string& o = k.body;
         o += locate_tile(g_, t_.bm(), t_.bn(), splits_, length_);
-        o += fmt::format("int tx = int(LANE) % {0};\nint ty = int(LANE) / {0};\n", t_.columns);
+        o += fmt::format("int tx = int(LANE) % {0};\nint ty = int(LANE) / {0} % {1};\n", t_.columns,
+                         t_.rows);
+        if (t_.slices > 1) o += fmt::format("int slice = int(LANE) / {};\n", t_.rows * t_.columns);
         const int rows = 4 * t_.m_quads, columns = 4 * t_.n_quads;
         for (int i = 0; i < rows; ++i)
             for (int j = 0; j < columns; ++j)
@@ -274,19 +332,36 @@ class GemmWriter {
         // The next tile is on its way while this one is worked on.
         o += fmt::format("k0 = k1 + {};\nif (k0 < k_end) {{\n", t_.depth) + fetch(true) +
              fetch(false) + "}\n";
-        o += fmt::format("{} for (int kk = 0; kk < {}; kk++) {{\n",
-                         f_.small_tiles ? "ROLL" : "UNROLL", t_.depth);
-        for (int q = 0; q < t_.m_quads; ++q)
-            o += fmt::format("F4 a{0} = tile_a[side * {1} + kk * {2} + ty + {3}];\n", q,
-                             a_stride() * t_.depth, a_stride(), q * t_.rows);
-        for (int q = 0; q < t_.n_quads; ++q)
-            o += fmt::format("F4 b{0} = tile_b[side * {1} + kk * {2} + tx + {3}];\n", q,
-                             b_stride() * t_.depth, b_stride(), q * t_.columns);
+        if (t_.slices > 1) {
+            // Four at a time: with more, compilers take registers for all of them.
+            const int turns = t_.depth / t_.slices / 4;
+            o += fmt::format(
+                "ROLL for (int i = 0; i < {0}; i++) {{\nint turn = slice * {0} + i;\n"
+                "int row_a = side * {1} + turn * {2} + (ty ^ (turn & {3}));\n"
+                "int row_b = side * {4} + turn * {5} + (tx ^ (turn & {6}));\n",
+                turns, a_stride() * t_.depth, 4 * a_stride(), turn_mask(side_of(true)),
+                b_stride() * t_.depth, 4 * b_stride(), turn_mask(side_of(false)));
+            o += fmt::format(
+                "UNROLL for (int kk = 0; kk < 4; kk++) {{\n"
+                "F4 a0 = tile_a[row_a + kk * {}];\nF4 b0 = tile_b[row_b + kk * {}];\n",
+                a_stride(), b_stride());
+        } else {
+            o += fmt::format("{} for (int kk = 0; kk < {}; kk++) {{\n",
+                             f_.small_tiles ? "ROLL" : "UNROLL", t_.depth);
+            for (int q = 0; q < t_.m_quads; ++q)
+                o += fmt::format("F4 a{} = tile_a[{}];\n", q,
+                                 quad_at(side_of(true), "kk", fmt::format("ty + {}", q * t_.rows)));
+            for (int q = 0; q < t_.n_quads; ++q)
+                o += fmt::format(
+                    "F4 b{} = tile_b[{}];\n", q,
+                    quad_at(side_of(false), "kk", fmt::format("tx + {}", q * t_.columns)));
+        }
         for (int i = 0; i < rows; ++i)
             for (int j = 0; j < columns; ++j)
                 o += fmt::format("{0} = FMA(a{1}.{2}, b{3}.{4}, {0});\n", sum(i, j), i / 4,
                                  kPart[static_cast<std::size_t>(i % 4)], j / 4,
                                  kPart[static_cast<std::size_t>(j % 4)]);
+        if (t_.slices > 1) o += "}\n";
         o += "}\nside = 1 - side;\nif (k0 < k_end) {\n" + put(true) + put(false) +
              "}\nBARRIER();\n}\n";
         if (splits_ == 1) {
@@ -300,37 +375,58 @@ class GemmWriter {
                 o += fmt::format("bias{} = bias_at(bias, b, {});\n", j, n);
             }
         }
-        for (int i = 0; i < rows; ++i) {
-            o += fmt::format("{{\nint m = m_first + {} + 4 * ty + {};\n", i / 4 * t_.rows * 4,
-                             i % 4);
-            if (g_.m % t_.bm() != 0) o += fmt::format("if (m < {}) {{\n", g_.m);
-            if (splits_ == 1 && g_.c_quads) {
-                for (int j = 0; j < columns; j += 4) {
-                    o += fmt::format("{{\nint n = n_first + {} + 4 * tx;\n", j * t_.columns);
-                    if (g_.n % t_.bn() != 0) o += fmt::format("if (n < {}) ", g_.n);
-                    o += fmt::format(
-                        "store_c4(pc, MAKE_F4(bias{}, bias{}, bias{}, bias{}), residual, b, m, n, "
-                        "MAKE_F4({}, {}, {}, {}));\n}}\n",
-                        j, j + 1, j + 2, j + 3, sum(i, j), sum(i, j + 1), sum(i, j + 2),
-                        sum(i, j + 3));
-                }
-                o += g_.m % t_.bm() != 0 ? "}\n}\n" : "}\n";
-                continue;
-            }
-            for (int j = 0; j < columns; ++j) {
-                o += fmt::format("{{\nint n = n_first + {} + 4 * tx + {};\n",
-                                 j / 4 * t_.columns * 4, j % 4);
-                if (g_.n % t_.bn() != 0) o += fmt::format("if (n < {}) ", g_.n);
-                if (splits_ > 1)
-                    o += fmt::format("ST_F32(pc, ((part * {0} + b) * {1} + m) * {2} + n, {3});\n",
-                                     g_.batches, g_.m, g_.n, sum(i, j));
-                else
-                    o += fmt::format("store_c(pc, bias{}, residual, b, m, n, {});\n", j, sum(i, j));
-                o += "}\n";
-            }
-            o += g_.m % t_.bm() != 0 ? "}\n}\n" : "}\n";
+        if (t_.slices > 1) {
+            o += sum_slices() + store_row(0, columns, "m_first + 4 * ty + slice") + "}\n";
+        } else {
+            for (int i = 0; i < rows; ++i)
+                o += store_row(
+                    i, columns,
+                    fmt::format("m_first + {} + 4 * ty + {}", i / 4 * t_.rows * 4, i % 4));
         }
         return k;
+    }
+
+    // Each of four slices ends up with a row of all slices' sums, added in order. Opens a block.
+    std::string sum_slices() const {
+        std::string o;
+        for (int i = 0; i < 4; ++i)
+            o += fmt::format("tile_{}[{} + int(LANE)] = MAKE_F4({}, {}, {}, {});\n",
+                             i < 2 ? 'a' : 'b', i % 2 * t_.threads(), sum(i, 0), sum(i, 1),
+                             sum(i, 2), sum(i, 3));
+        o += "BARRIER();\nif (slice < 4) {\n";
+        for (int j = 0; j < 4; ++j)
+            o += fmt::format("{} = 0.0f;\n", sum(0, j));
+        o += fmt::format(
+            "UNROLL for (int s = 0; s < {}; s++) {{\n"
+            "int at = (slice & 1) * {} + s * {} + int(LANE) % {};\nF4 x = tile_a[at];\n"
+            "if (slice > 1) x = tile_b[at];\n",
+            t_.slices, t_.threads(), t_.rows * t_.columns, t_.rows * t_.columns);
+        for (int j = 0; j < 4; ++j)
+            o += fmt::format("{0} = {0} + x.{1};\n", sum(0, j), kPart[static_cast<std::size_t>(j)]);
+        return o + "}\n";
+    }
+
+    // Sums sum(i, 0), ..., of row m of C, where they belong.
+    std::string store_row(int i, int columns, const std::string& m) const {
+        std::string o = fmt::format("{{\nint m = {};\n", m);
+        if (g_.m % t_.bm() != 0) o += fmt::format("if (m < {}) {{\n", g_.m);
+        for (int j = 0; j < columns; j += splits_ == 1 && g_.c_quads ? 4 : 1) {
+            o += fmt::format("{{\nint n = n_first + {} + 4 * tx + {};\n", j / 4 * t_.columns * 4,
+                             j % 4);
+            if (g_.n % t_.bn() != 0) o += fmt::format("if (n < {}) ", g_.n);
+            if (splits_ > 1)
+                o += fmt::format("ST_F32(pc, ((part * {0} + b) * {1} + m) * {2} + n, {3});\n",
+                                 g_.batches, g_.m, g_.n, sum(i, j));
+            else if (g_.c_quads)
+                o += fmt::format(
+                    "store_c4(pc, MAKE_F4(bias{}, bias{}, bias{}, bias{}), residual, b, m, n, "
+                    "MAKE_F4({}, {}, {}, {}));\n",
+                    j, j + 1, j + 2, j + 3, sum(i, j), sum(i, j + 1), sum(i, j + 2), sum(i, j + 3));
+            else
+                o += fmt::format("store_c(pc, bias{}, residual, b, m, n, {});\n", j, sum(i, j));
+            o += "}\n";
+        }
+        return o + (g_.m % t_.bm() != 0 ? "}\n}\n" : "}\n");
     }
 
     void dispatch(KernelSource k, std::int64_t groups) {
@@ -406,11 +502,20 @@ std::string locate_tile(const Gemm& g, int bm, int bn, std::int64_t splits, std:
         "int m_first = group % {2} * {3};\ngroup = group / {2};\n",
         ceil_div(g.n, bn), bn, ceil_div(g.m, bm), bm);
     if (splits > 1)
-        return o + fmt::format(
-                       "int part = group % {0};\nint b = group / {0};\nint k_begin = part * {1};\n"
-                       "int k_end = k_begin + {1};\nif (k_end > {2}) k_end = {2};\n",
-                       splits, length, g.k);
-    return o + fmt::format("int b = group;\nint k_begin = 0;\nint k_end = {};\n", g.k);
+        o += fmt::format(
+            "int part = group % {0};\nint b = group / {0};\nint k_begin = part * {1};\n"
+            "int k_end = k_begin + {1};\nif (k_end > {2}) k_end = {2};\n",
+            splits, length, g.k);
+    else
+        o += fmt::format("int b = group;\nint k_begin = 0;\nint k_end = {};\n", g.k);
+    if (!g.k_end.empty())
+        o += fmt::format("{{\n{}int end = {};\nif (k_end > end) k_end = end;\n}}\n", g.k_end_needs,
+                         g.k_end);
+    return o;
+}
+
+bool ends_with_steps(const Gemm& g, int depth) {
+    return g.k > 0 && g.k % depth == 0 && g.k_end.empty();
 }
 
 std::vector<ProductForm> other_forms(const ProductShape& shape, bool matrices,

@@ -12,6 +12,9 @@ namespace pippin::gpu {
 struct Gemm {
     std::string name;
     std::int64_t batches = 1, m = 1, n = 1, k = 1;
+    /// Where the sum of batch b ends, if not at k (at most there): an expression, behind
+    /// statements.
+    std::string k_end, k_end_needs;
 
     /// Functions in the subset, all with these names and parameters; loads give 0 where not ok:
     ///   float load_a(PTR p, int b, int m, int k, bool ok)
@@ -53,6 +56,8 @@ std::vector<ProductForm> other_forms(const ProductShape& shape, bool matrices,
 /// eight (load_a8).
 enum class Width { One, Quad, Half, Octet };
 std::vector<Width> widths(bool quads, bool halves, bool octets);
+/// Whether loads need not ask if they are behind the sum's end: steps of so many end there.
+bool ends_with_steps(const Gemm& g, int depth);
 /// The heads of the functions above, up to their "{".
 std::string load_a_head(Width w);
 std::string load_b_head(Width w);

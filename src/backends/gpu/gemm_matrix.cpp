@@ -88,7 +88,7 @@ class Writer {
             const auto element = [&](int c) { return c ? fmt::format(" + {}", c) : ""; };
             const auto test = [&](int c) {
                 std::string t;
-                if (g_.k == 0 || g_.k % t_.depth != 0)
+                if (!ends_with_steps(g_, t_.depth))
                     t = fmt::format("k{} < k_end", s.along_k ? element(c) : "");
                 if (s.extent % s.tile != 0)
                     t += fmt::format("{}q{} < {}", t.empty() ? "" : " && ",

@@ -98,7 +98,7 @@ Work make_work(const plan::Plan& plan, const Features& features,
     }
     drop_unused(w);
     spread_scratch(w);
-    find_waits(w, plan);
+    order_dispatches(w, plan);
     return w;
 }
 

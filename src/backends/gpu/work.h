@@ -65,7 +65,7 @@ struct Dispatch {
     std::int32_t kernel = -1;
     std::int64_t groups = 0;
     std::vector<Arg> args;  ///< args[0] is the number of groups
-    bool waits = true;      ///< for all before it (hazards.h)
+    bool waits = true;      ///< for all before it in Work::order (hazards.h)
     bool guarded = false;   ///< does nothing once an index was bad (failure.h)
     std::int32_t launch = -1;
     double operations = 0, bytes = 0;  ///< roughly, at most; made by make_work()
@@ -102,6 +102,12 @@ struct Work {
     std::vector<Step> steps;
     std::vector<Check> checks;
     std::int64_t scratch_bytes = 0;  ///< of the step that is being written, then of all
+
+    /// One dispatch of a step, or (-1) a step of the processor's.
+    struct Turn {
+        std::int32_t step, dispatch;
+    };
+    std::vector<Turn> order;  ///< in which all of it goes to the device (hazards.h)
 
     /// The number of a kernel, an equal one's if there is one.
     std::int32_t add(KernelSource kernel);

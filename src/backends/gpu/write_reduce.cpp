@@ -473,6 +473,9 @@ class ReduceWriter : public ProgramWriter {
     std::vector<char> done_;  // its instructions
 };
 
+// Elements that caches hold: parts of a line that other groups read once more cost little.
+constexpr std::int64_t kSmall = std::int64_t{1} << 20;
+
 Tiling choose(const Program& p, const Anatomy& a, const Features& f) {
     Tiling t;
     t.kept = a.rows ? p.outer() : p.inner();
@@ -488,6 +491,10 @@ Tiling choose(const Program& p, const Anatomy& a, const Features& f) {
         while (t.kept_threads < kThreads && kThreads / t.kept_threads > power_above(t.reduced) &&
                t.kept > t.kept_threads)
             t.kept_threads *= 2;
+        // Few columns: fewer of them a group, so that more threads share one.
+        while (t.kept_threads > 4 && t.kept_groups() * 2 <= f.parallel_groups &&
+               t.reduced > kThreads / t.kept_threads * 4 && t.kept * t.reduced < kSmall)
+            t.kept_threads /= 2;
         t.reduced_threads = kThreads / t.kept_threads;
     }
     // More groups for one point's work, where it is long and groups are few.
@@ -525,6 +532,8 @@ void write_reduce(Work& w, Step& s, const plan::ProgramLaunch& l, const Features
     last.reduced = t.chunks;
     last.kept_adjacent = true;
     last.kept_threads = static_cast<int>(std::min<std::int64_t>(32, power_above(t.kept)));
+    while (last.kept_threads > 4 && t.chunks > kThreads / last.kept_threads * 4)
+        last.kept_threads /= 2;
     last.reduced_threads = kThreads / last.kept_threads;
     ReduceWriter(w, l, a, last, "merge_chunks").merge(s, 0, t.chunks);
 }

@@ -62,7 +62,8 @@ VulkanExecutable::VulkanExecutable(Context& context, Pipelines& pipelines, const
     scratch_bytes_ = work.scratch_bytes;
     const std::vector<recording::WorkPtr> records = recording::describe(plan);
     Part part;
-    for (gpu::Step& s : work.steps) {
+    for (const gpu::Work::Turn& turn : work.order) {
+        gpu::Step& s = work.steps[static_cast<std::size_t>(turn.step)];
         if (s.on_cpu) {
             part.last = dispatches_.size();
             part.fallback =
@@ -73,15 +74,13 @@ VulkanExecutable::VulkanExecutable(Context& context, Pipelines& pipelines, const
             part.first = dispatches_.size();
             continue;
         }
-        for (gpu::Dispatch& d : s.dispatches)
-            if (d.groups > 0) {
-                const auto launch = static_cast<std::size_t>(s.launch);
-                names_.push_back(fmt::format("{} [{}] {}",
-                                             work.kernels[static_cast<std::size_t>(d.kernel)].name,
-                                             d.groups, plan.launches[launch].name));
-                launches_.push_back(records[launch]);
-                dispatches_.push_back(std::move(d));
-            }
+        gpu::Dispatch& d = s.dispatches[static_cast<std::size_t>(turn.dispatch)];
+        const auto launch = static_cast<std::size_t>(s.launch);
+        names_.push_back(fmt::format("{} [{}] {}",
+                                     work.kernels[static_cast<std::size_t>(d.kernel)].name,
+                                     d.groups, plan.launches[launch].name));
+        launches_.push_back(records[launch]);
+        dispatches_.push_back(std::move(d));
     }
     part.last = dispatches_.size();
     parts_.push_back(std::move(part));

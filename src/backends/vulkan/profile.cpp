@@ -1,9 +1,11 @@
 #include "backends/vulkan/profile.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include <fmt/format.h>
@@ -123,12 +125,25 @@ void Stopwatch::record(const std::vector<std::uint64_t>& ticks) const {
     std::vector<std::int64_t> times;
     for (const std::uint64_t t : ticks)
         times.push_back(std::max(place.clock.nanoseconds(t), times.empty() ? 0 : times.back()));
+    // A launch whose dispatches have others between them comes in parts, each with its share.
+    std::map<const recording::Work*, std::int64_t> whole;
+    for (std::size_t k = 0; k < names_.size(); ++k)
+        whole[launches_[k].get()] += times[k + 1] - times[k];
     for (std::size_t k = 0; k < names_.size();) {
         std::size_t end = k + 1;
         while (end < names_.size() && launches_[end] == launches_[k])
             ++end;
-        recording::add({times[k], times[end], place.row, launches_[k]});
-        for (std::size_t d = k; d < end && end - k > 1; ++d)
+        recording::WorkPtr work = launches_[k];
+        const std::int64_t all = whole[work.get()], part = times[end] - times[k];
+        if (part < all) {
+            recording::Work share = *work;
+            const double ratio = static_cast<double>(part) / static_cast<double>(all);
+            share.bytes = std::llround(static_cast<double>(share.bytes) * ratio);
+            share.flops = std::llround(static_cast<double>(share.flops) * ratio);
+            work = std::make_shared<const recording::Work>(std::move(share));
+        }
+        recording::add({times[k], times[end], place.row, work});
+        for (std::size_t d = k; d < end && (end - k > 1 || part < all); ++d)
             recording::add({times[d], times[d + 1], place.row,
                             recording::named(recording::Category::Part, names_[d])});
         k = end;
