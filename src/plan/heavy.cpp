@@ -72,14 +72,20 @@ Draft draft_heavy(const Lowering& l, const Unit& u) {
     std::int32_t last = u.node;
     for (auto e : u.epilogue) {
         const Node& x = l.node(e);
-        d.launch.name += std::string("+") + (x.op == &ops::kAdd ? "bias" : x.op->name);
+        const bool is_bias = x.op == &ops::kAdd && h->epilogue.bias < 0;
+        d.launch.name += std::string("+") + (is_bias ? "bias" : x.op->name);
         if (x.op == &ops::kAdd) {
-            const std::int32_t bias = l[e].in[0] == last ? l[e].in[1] : l[e].in[0];
-            Operand o = operand_of(l, bias, base);
+            const std::int32_t other = l[e].in[0] == last ? l[e].in[1] : l[e].in[0];
+            Operand o = operand_of(l, other, base);
             const int channel = n.op == &ops::kMatmul ? n.shape.rank() - 1 : 1;
-            o.shape = Shape{n.shape[channel]};
-            o.strides = {1};
-            h->epilogue.bias = static_cast<std::int32_t>(h->operands.size());
+            if (is_bias) {
+                o.shape = Shape{n.shape[channel]};
+                o.strides = {1};
+            } else {
+                o.strides = dense_strides(n.shape, order);
+            }
+            (is_bias ? h->epilogue.bias : h->epilogue.residual) =
+                static_cast<std::int32_t>(h->operands.size());
             h->operands.push_back(o);
             d.operand_nodes.push_back(base);
         } else {

@@ -223,6 +223,17 @@ std::int32_t bias_of(const Lowering& l, std::int32_t add, std::int32_t heavy) {
     return other;
 }
 
+// Whether n adds to `heavy`, whose value is `sum` by now, something that lies in memory as it does.
+bool adds_residual(const Lowering& l, std::int32_t add, std::int32_t sum, std::int32_t heavy) {
+    const Node& n = l.node(add);
+    if (n.op != &ops::kAdd || l[add].in[0] == l[add].in[1]) return false;
+    const Resolved r = resolve(l, l[add].in[0] == sum ? l[add].in[1] : l[add].in[0]);
+    return r.view && !is_inline_source(l.node(r.base)) && l.node(r.base).dtype == n.dtype &&
+           r.view->offset == 0 &&
+           same_memory(n.shape, r.view->strides, dense_strides(n.shape, l[heavy].order)) &&
+           l[add].order == l[heavy].order;
+}
+
 }  // namespace
 
 void choose_layouts(Lowering& l) { Layouts(l).run(); }
@@ -243,6 +254,9 @@ void absorb_epilogues(Lowering& l) {
             if (const std::int32_t add = only_user();
                 add >= 0 && l[add].unit < 0 && bias_of(l, add, i) >= 0) {
                 u.epilogue.push_back(last = add);
+                if (const std::int32_t sum = only_user();
+                    sum >= 0 && l[sum].unit < 0 && adds_residual(l, sum, last, i))
+                    u.epilogue.push_back(last = sum);
                 if (const std::int32_t act = only_user();
                     act >= 0 && (l.node(act).op == &ops::kRelu || l.node(act).op == &ops::kTanh))
                     u.epilogue.push_back(last = act);

@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "graph/ops/records.h"
+#include "plan/fold.h"
 #include "plan/lowering.h"
 #include "plan/simplify.h"
 #include "runtime/value.h"
@@ -225,7 +226,7 @@ Lowering number(const Trace& trace, const std::vector<NodePtr>& simplified) {
 }
 
 Plan make_plan(const Trace& trace) {
-    Lowering l = number(trace, simplify(trace));
+    Lowering l = number(trace, fold_scales(simplify(trace)));
     choose_layouts(l);
     absorb_epilogues(l);
     partition(l);

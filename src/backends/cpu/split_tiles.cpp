@@ -365,6 +365,15 @@ PIPPIN_AMX void Tiles::run(const Product& p, int64_t rows, int64_t columns,
         return;
     }
     alignas(64) float sums[kBlock * kBlock];
+    if (out.residual)  // it comes from memory while products are summed
+        for (int64_t r = 0; r < rows; ++r) {
+            const int64_t to = out.to_rows ? out.to_rows[r] : r;
+            if (to < 0) continue;
+            const auto* const at =
+                reinterpret_cast<const char*>(out.residual + to * out.residual_row);
+            _mm_prefetch(at, _MM_HINT_T0);
+            _mm_prefetch(at + 64, _MM_HINT_T0);
+        }
     zero_sums();
     sum_up(p);
     store_sums(sums, kBlock);
