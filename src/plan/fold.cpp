@@ -1,5 +1,6 @@
 #include "plan/fold.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
 
@@ -36,7 +37,6 @@ class Folder {
     }
 
     std::vector<NodePtr> run() {
-        if (!found_) return targets_;
         for (const NodePtr& n : order_)
             now_[n.get()] = folded(n);
         std::vector<NodePtr> out;
@@ -53,7 +53,6 @@ class Folder {
         while (!stack.empty()) {
             auto& [n, next] = stack.back();
             if (next == n->inputs.size()) {
-                found_ |= n->op == &ops::kConv2d;
                 order_.push_back(std::move(n));
                 stack.pop_back();
                 continue;
@@ -110,22 +109,23 @@ class Folder {
     std::unordered_map<const Node*, bool> seen_;
     std::unordered_map<const Node*, NodePtr> now_;  ///< what stands for a node
     std::vector<NodePtr> order_;
-    bool found_ = false;  ///< a convolution
 };
 
 }  // namespace
 
-std::vector<NodePtr> fold_scales(const std::vector<NodePtr>& targets) {
+std::vector<NodePtr> fold_scales(const Trace& trace, std::vector<NodePtr> targets) {
+    if (std::none_of(trace.nodes.begin(), trace.nodes.end(),
+                     [](const Node* n) { return n->op == &ops::kConv2d && !n->value; }))
+        return targets;
     const bool before = std::exchange(g::grad_mode(), false);
-    std::vector<NodePtr> out;
     try {
-        out = Folder(targets).run();
+        targets = Folder(targets).run();
     } catch (...) {
         g::grad_mode() = before;
         throw;
     }
     g::grad_mode() = before;
-    return out;
+    return targets;
 }
 
 }  // namespace pippin::plan

@@ -160,7 +160,8 @@ class Memory {
             b.born = fresh ? born_[at(n)] : std::min(b.born, born_[at(n)]);
             b.dies = std::max(b.dies, dies_[at(n)]);
         }
-        std::vector<Block*> order, placed;
+        std::vector<Block*> order;
+        std::vector<Block> placed;  // by rising offset
         for (auto& [n, b] : blocks)
             order.push_back(&b);
         std::stable_sort(order.begin(), order.end(),
@@ -168,16 +169,16 @@ class Memory {
         std::int64_t top = 0;
         for (auto* b : order) {
             std::int64_t offset = 0;
-            for (auto* o : placed) {  // by rising offset
-                if (o->dies < b->born || o->born > b->dies) continue;
-                if (offset + b->bytes <= o->offset) break;
-                offset = std::max(offset, o->offset + o->bytes);
+            for (const Block& o : placed) {
+                if (o.dies < b->born || o.born > b->dies) continue;
+                if (offset + b->bytes <= o.offset) break;
+                offset = std::max(offset, o.offset + o.bytes);
             }
             b->offset = offset;
             top = std::max(top, offset + b->bytes);
-            placed.insert(std::upper_bound(placed.begin(), placed.end(), b,
-                                           [](auto* x, auto* y) { return x->offset < y->offset; }),
-                          b);
+            placed.insert(std::upper_bound(placed.begin(), placed.end(), *b,
+                                           [](auto& x, auto& y) { return x.offset < y.offset; }),
+                          *b);
         }
         offsets_.assign(l_.nodes.size(), 0);
         for (std::int32_t n = 0; n < static_cast<std::int32_t>(l_.nodes.size()); ++n)

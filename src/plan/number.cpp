@@ -226,7 +226,7 @@ Lowering number(const Trace& trace, const std::vector<NodePtr>& simplified) {
 }
 
 Plan make_plan(const Trace& trace) {
-    Lowering l = number(trace, fold_scales(simplify(trace)));
+    Lowering l = number(trace, fold_scales(trace, simplify(trace)));
     choose_layouts(l);
     absorb_epilogues(l);
     partition(l);
