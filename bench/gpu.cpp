@@ -132,9 +132,9 @@ void model_speed(const std::string& name, std::int64_t batch, bool train, bool f
     const double first = now() - start;
     report(title + " first step", first, "s");
     if (train) report(title + " first loss", last.item<float>(), "");
-    const double once = median_time(3, 1, step);
+    const double once = median_time(first < seconds ? 3 : 1, 1, step);
     const int calls = std::clamp(static_cast<int>(seconds / 5 / once), 1, 200);
-    const double t = median_time(5, calls, step);
+    const double t = once > seconds ? once : median_time(5, calls, step);
     report(title, double(batch) / t, "samples/s");
     report(title + " peak memory", double(stats().bytes_peak) / (1 << 20), "MiB");
     empty_cache();
@@ -154,6 +154,9 @@ int main(int argc, char** argv) {
         "Measure what has this in its name: matmul, copy, or a model (resnet18 b1 train)");
     std::string precision;
     app.add_option("--precision", precision, "Models in fp32 or fp16 (autocast) only");
+    std::vector<std::string> models;
+    app.add_option("--models", models, "Other models and batches, lenet5:1 say, and nothing else")
+        ->delimiter(',');
     bool small = false;
     app.add_flag("--small", small, "Sizes for a machine without a GPU");
     CLI11_PARSE(app, argc, argv);
@@ -163,6 +166,13 @@ int main(int argc, char** argv) {
         const auto wanted = [&](const std::string& name) {
             return only.empty() || name.find(only) != std::string::npos;
         };
+        for (const std::string& m : models) {
+            const auto colon = m.find(':');
+            const std::int64_t batch = colon == m.npos ? 1 : std::stoll(m.substr(colon + 1));
+            for (const bool train : {true, false})
+                model_speed(m.substr(0, colon), batch, train, precision == "fp16", seconds);
+        }
+        if (!models.empty()) return 0;
         if (wanted("matmul"))
             for (const std::int64_t n : small ? std::vector<std::int64_t>{256}
                                               : std::vector<std::int64_t>{1024, 4096, 8192})

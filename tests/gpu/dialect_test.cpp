@@ -258,5 +258,37 @@ TEST(Dialects, PlainCppGivesTheSameNumbers) {
     }
 }
 
+#ifdef PIPPIN_HAS_VULKAN
+// More elements than 32 bits count: no device here has the memory, but their kernels compile.
+TEST(Dialects, ElementsMayHave64BitNumbers) {
+    plan::Program p;
+    p.form = plan::Form::Map;
+    p.rank = 1;
+    p.extents[0] = std::int64_t{1} << 33;
+    plan::Access a;
+    a.strides[0] = 1;
+    std::vector<Buffer> none(2);
+    for (const DType t : {DType::Float32, DType::UInt8}) {
+        a.dtype = t;
+        a.writes = false;
+        p.accesses = {a, a};
+        p.accesses[1].writes = true;
+        p.body.clear();
+        plan::Instr load, store;
+        load.op = plan::Opcode::Load;
+        load.type = store.type = t == DType::UInt8 ? DType::Int32 : t;
+        load.aux = 0;
+        store.op = plan::Opcode::Store;
+        store.a = 0;
+        store.aux = 1;
+        p.body = {load, store};
+        const gpu::Work w = gpu::make_work(program_plan(p, none, {0, 1}), gpu::Features{});
+        ASSERT_EQ(w.kernels.size(), 1u);
+        EXPECT_TRUE(w.kernels[0].wide);
+        EXPECT_FALSE(vulkan::compile_glsl(gpu::render_glsl(w.kernels[0], {})).empty());
+    }
+}
+#endif
+
 }  // namespace
 }  // namespace pippin::gpu_test

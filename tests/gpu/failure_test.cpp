@@ -58,6 +58,17 @@ TEST_F(Failures, ABadLabelLeavesModelAndOptimizerAsTheyWere) {
     EXPECT_EQ(t.weights(), same.weights());
 }
 
+TEST_F(Failures, EachOfSeveralBadIndicesIsAnError) {
+    const Tensor x = arange(0, 6, 1, {DType::Float32, kGpu}).reshape({2, 3}).eval();
+    const auto at = [&](std::int64_t i) { return full({1, 3}, i, {int64, kGpu}); };
+    const Tensor bad = gather(x, 0, at(5)), good = gather(x, 0, at(1)),
+                 worse = gather(x, 0, at(-9)), of_bad = bad + 1.0;
+    EXPECT_ERROR(bad.to_vector<float>(), IndexError, "5");
+    EXPECT_EQ(good.to_vector<float>(), (std::vector<float>{3, 4, 5}));
+    EXPECT_ERROR(worse.to_vector<float>(), IndexError, "index");
+    EXPECT_ERROR(of_bad.to_vector<float>(), IndexError, "5");
+}
+
 TEST_F(Failures, SeenLateItHasHarmedNoLaterStep) {
     Classifier t(kGpu), same(kGpu);
     t.step(1);

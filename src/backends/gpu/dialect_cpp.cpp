@@ -68,6 +68,8 @@ void yield();
 #define AS_UINT(x) std::bit_cast<std::uint32_t>(float(x))
 #define FMA(a, b, c) ((a) * (b) + (c))
 #define EXACT
+#define LESS(a, b) ((a) < (b))
+#define AT_MOST(a, b) ((a) <= (b))
 #define ROUND_EVEN(x) std::nearbyint(x)
 #define I64_BITS(hi, lo) (I64(std::uint64_t(hi) << 32 | std::uint64_t(lo)))
 #define BARRIER() yield()

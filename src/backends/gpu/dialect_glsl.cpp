@@ -109,12 +109,20 @@ uint MULHI(uint a, uint b) {
         text +=
             "layout(buffer_reference, std430, buffer_reference_align = " + std::to_string(e.size) +
             ") buffer Memory" + name + " { " + e.memory + " v[]; };\n";
-        text += "#define LD_" + name + "(p, i) " + e.value + "(Memory" + name + "(p).v[i])\n";
-        text +=
-            "#define ST_" + name + "(p, i, x) Memory" + name + "(p).v[i] = " + e.memory + "(x)\n";
+        // Numbers in brackets have 32 bits.
+        const std::string place =
+            "Memory" + name +
+            (k.wide ? "((p) + uint64_t(I64(i)) * " + std::to_string(e.size) + "ul).v[0]"
+                    : "(p).v[i]");
+        text += "#define LD_" + name + "(p, i) " + e.value + "(" + place + ")\n";
+        text += "#define ST_" + name + "(p, i, x) " + place + " = " + e.memory + "(x)\n";
     }
     for (const Shared& s : k.shared)
         text += "shared " + s.type + " " + s.name + "[" + std::to_string(s.count) + "];\n";
+    // Without NaN to keep to, compilers make a minimum of a comparison and a choice.
+    text += options.keep_specials
+                ? "#define LESS(a, b) ((a) < (b))\n#define AT_MOST(a, b) ((a) <= (b))\n"
+                : "#define LESS is_less\n#define AT_MOST is_at_most\n";
     text += options.native_half ? kNativeHalf : kHalfSource;
     text += kMathSource;
     text += k.functions;

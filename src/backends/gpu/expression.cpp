@@ -222,6 +222,8 @@ std::string binary(const Instr& i, DType from, const std::string& a, const std::
                                                   : nullptr;
     if (comparison) {
         if (from == DType::Bool) return fmt::format("(int({}) {} int({}))", a, comparison, b);
+        if (from == DType::Float32 && i.op == Opcode::Lt) return call("LESS", a, b);
+        if (from == DType::Float32 && i.op == Opcode::Le) return call("AT_MOST", a, b);
         return fmt::format("({} {} {})", a, comparison, b);
     }
     const auto infix = [&](const char* op) { return fmt::format("({} {} {})", a, op, b); };

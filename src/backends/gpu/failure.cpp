@@ -34,18 +34,23 @@ Aftermath::Aftermath(const plan::Plan& plan) {
     }
 }
 
-std::vector<runtime::LaunchState> Aftermath::states(std::int32_t failed, bool stopped) const {
+std::vector<runtime::LaunchState> Aftermath::states(const std::vector<std::int32_t>& failed,
+                                                    bool stopped) const {
     using runtime::LaunchState;
     std::vector<LaunchState> out(launches_.size(), LaunchState::Done);
     std::vector<char> lost(inputs_.size(), 0);
-    for (auto n = static_cast<std::size_t>(failed); n < launches_.size(); ++n) {
+    for (auto n = static_cast<std::size_t>(failed.at(0)); n < launches_.size(); ++n) {
         const Touched& t = launches_[n];
-        if (n == static_cast<std::size_t>(failed))
-            out[n] = LaunchState::Failed;
-        else if (stopped || t.lasting ||
-                 std::any_of(t.reads.begin(), t.reads.end(),
-                             [&](std::int32_t s) { return lost[static_cast<std::size_t>(s)]; }))
+        const bool is_first = n == static_cast<std::size_t>(failed[0]);
+        // Bad indices of what read garbage are no failures of their own.
+        if (!is_first && (stopped || t.lasting ||
+                          std::any_of(t.reads.begin(), t.reads.end(), [&](std::int32_t s) {
+                              return lost[static_cast<std::size_t>(s)];
+                          })))
             out[n] = LaunchState::Skipped;
+        else if (std::find(failed.begin(), failed.end(), static_cast<std::int32_t>(n)) !=
+                 failed.end())
+            out[n] = LaunchState::Failed;
         for (const std::int32_t s : t.writes)
             lost[static_cast<std::size_t>(s)] = out[n] != LaunchState::Done;
     }

@@ -19,10 +19,11 @@ class Aftermath {
     /// state). Such a launch looks at the error record first if any launch before it can fail.
     bool lasting(std::int32_t launch) const { return at(launch).lasting; }
 
-    /// States after `failed` met a bad index and all launches behind it were given to the device,
-    /// or (`stopped`) none was. What depends on the failure has written garbage, but over nothing
-    /// that matters: it counts as skipped.
-    std::vector<runtime::LaunchState> states(std::int32_t failed, bool stopped) const;
+    /// States after the launches `failed` (in order) met bad indices and all launches behind them
+    /// were given to the device, or (`stopped`) none behind the first. What depends on the failure
+    /// has written garbage, but over nothing that matters: it counts as skipped.
+    std::vector<runtime::LaunchState> states(const std::vector<std::int32_t>& failed,
+                                             bool stopped) const;
 
     /// States of a run that read inputs whose bytes an earlier run left as garbage: what depends on
     /// them is lost.

@@ -14,6 +14,7 @@
 //   U4                  four uints (eight float16), made by MAKE_U4; LD_U4, ST_U4 at element 4 i
 //   BARRIER()           all threads of a group get here before any goes on; shared memory is seen
 //   AS_FLOAT, AS_UINT   the bits of a float
+//   LESS(a, b), AT_MOST(a, b)   whether a < b, a <= b; false for NaN, whatever the device does
 //   FMA(a, b, c)        a * b + c, rounded once where the device can
 //   EXACT               before a float variable: sums into it are not rearranged
 //   I64_BITS(hi, lo)    a 64-bit integer constant
@@ -49,6 +50,7 @@ struct KernelSource {
     std::string functions;  ///< functions of values that the body calls
     std::string body;       ///< statements
     bool float64 = false;   ///< needs 64-bit floats
+    bool wide = false;      ///< elements of memory have 64-bit numbers
 
     int shared_bytes() const;
 };

@@ -44,6 +44,8 @@ const char* const kMathSource = R"(
 bool is_nan(float x) { return (AS_UINT(x) & 0x7fffffffu) > 0x7f800000u; }
 bool is_finite(float x) { return (AS_UINT(x) & 0x7fffffffu) < 0x7f800000u; }
 bool is_negative(float x) { return AS_UINT(x) > 0x80000000u && AS_UINT(x) <= 0xff800000u; }
+bool is_less(float a, float b) { return !is_nan(a) && !is_nan(b) && a < b; }
+bool is_at_most(float a, float b) { return !is_nan(a) && !is_nan(b) && a <= b; }
 float max_nan(float a, float b) { return is_nan(a) ? a : is_nan(b) ? b : a > b ? a : b; }
 float min_nan(float a, float b) { return is_nan(a) ? a : is_nan(b) ? b : a < b ? a : b; }
 float m_relu(float x) { return is_negative(x) ? 0.0f : x; }

@@ -25,9 +25,34 @@ bool needs_wide_indices(const plan::Program& p) {
     return false;
 }
 
+namespace {
+
+// Sums with a constant of sums with a constant, (x + 1) - 1 say, which are there for what rounding
+// does: compilers would make one of them.
+std::vector<char> exact_sums(const plan::Program& p) {
+    std::vector<char> exact(p.body.size(), 0);
+    // The operand that is no constant, of what is such a sum; -1 else.
+    const auto term = [&](std::int32_t n) -> std::int32_t {
+        const Instr& i = p.body[static_cast<std::size_t>(n)];
+        if (i.type != DType::Float32 || (i.op != Opcode::Add && i.op != Opcode::Sub)) return -1;
+        const auto is_constant = [&](std::int32_t o) {
+            return p.body[static_cast<std::size_t>(o)].op == Opcode::Const;
+        };
+        return is_constant(i.b) ? i.a : is_constant(i.a) ? i.b : -1;
+    };
+    for (std::size_t n = 0; n < p.body.size(); ++n) {
+        const std::int32_t inner = term(static_cast<std::int32_t>(n));
+        if (inner >= 0 && term(inner) >= 0) exact[n] = exact[static_cast<std::size_t>(inner)] = 1;
+    }
+    return exact;
+}
+
+}  // namespace
+
 ProgramWriter::ProgramWriter(Work& work, const plan::Program& program, std::string name)
-    : work_(work), p_(program), wide_(needs_wide_indices(program)) {
+    : work_(work), p_(program), wide_(needs_wide_indices(program)), exact_(exact_sums(program)) {
     kernel.name = std::move(name);
+    kernel.wide = wide_;
     args.push_back(value_arg(0));  // the number of groups, known at the end
 }
 
@@ -184,7 +209,9 @@ std::string ProgramWriter::statement(std::int32_t n, const Point& at) {
             x = expression(i, value_type(i.a), value(i.a, at), i.b >= 0 ? value(i.b, at) : "",
                            i.c >= 0 ? value(i.c, at) : "");
     }
-    std::string out = fmt::format("{} {} = {};\n", type_name(t), value(n, at), x);
+    std::string out =
+        fmt::format("{}{} {} = {};\n", exact_[static_cast<std::size_t>(n)] ? "EXACT " : "",
+                    type_name(t), value(n, at), x);
     if (i.op == Opcode::CheckIndex) out += check(i, value(n, at));
     return out;
 }

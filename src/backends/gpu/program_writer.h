@@ -67,6 +67,7 @@ class ProgramWriter {
     Work& work_;
     const plan::Program& p_;
     bool wide_;
+    std::vector<char> exact_;  // instructions whose rounding counts
 
   private:
     std::string check(const plan::Instr& i, const std::string& v);

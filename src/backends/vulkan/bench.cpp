@@ -86,6 +86,10 @@ void DeviceBench::record(VkCommandBuffer commands, const gpu::Work& work, int ti
         VkMemoryBarrier b{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr,
                           VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_MEMORY_READ_BIT,
                           VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_MEMORY_READ_BIT};
+        // As between a plan's launches, whose cost it is part of.
+        if (from == to)
+            b.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+            b.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
         vkCmdPipelineBarrier(commands, from, to, 0, 1, &b, 0, nullptr, 0, nullptr);
     };
     constexpr auto shader = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;

@@ -22,11 +22,11 @@ class Flight : public runtime::Completion {
         executable_.context_.wait(submission_);
         for (auto& s : instance_.stopwatches)
             s->collect();
-        std::int32_t failed = -1;
+        std::vector<std::int32_t> failed;
         try {
-            executable_.raise_if_bad(instance_, &failed);
+            executable_.raise_if_bad(instance_, failed);
         } catch (...) {
-            if (failed >= 0) launches = executable_.aftermath_.states(failed, false);
+            if (!failed.empty()) launches = executable_.aftermath_.states(failed, false);
             throw;
         }
     }
@@ -325,14 +325,14 @@ std::unique_ptr<runtime::Completion> VulkanExecutable::run(const runtime::Bindin
             if (k == 0 || pieces_[k].first != pieces_[k].last || !part.fallback)
                 in.submission = context_.submit(std::span(&in.commands[k], 1));
         if (!part.fallback) continue;
-        std::int32_t failed = -1;
+        std::vector<std::int32_t> failed;
         try {
             context_.wait(in.submission);
-            raise_if_bad(in, &failed);
-            failed = part.launch;
+            raise_if_bad(in, failed);
+            failed = {part.launch};
             run_fallback(*part.fallback, b);
         } catch (const IndexError&) {
-            if (!b.failure || failed < 0) throw;
+            if (!b.failure || failed.empty()) throw;
             b.failure->error = std::current_exception();
             b.failure->launches = aftermath_.states(failed, true);
             return nullptr;
@@ -345,19 +345,22 @@ std::byte* VulkanExecutable::error_record(const Instance& in) const {
     return in.error ? in.error->chunk->host : in.table->chunk->host + error_offset();
 }
 
-void VulkanExecutable::raise_if_bad(Instance& in, std::int32_t* launch) const {
+void VulkanExecutable::raise_if_bad(Instance& in, std::vector<std::int32_t>& launches) const {
     const auto word = [&](std::size_t n) {
         std::int64_t w;
         std::memcpy(&w, error_record(in) + 8 * n, sizeof w);
         return w;
     };
     if (checks_.empty() || !word(0)) return;
-    std::size_t n = 0;  // the first in order: later ones may come of what it spoilt
-    while (n + 1 < checks_.size() && !word(2 * n + 2))
-        ++n;
-    const std::int64_t value = word(2 * n + 3);
-    const gpu::Check& c = checks_[n];
-    *launch = c.launch;
+    std::vector<std::size_t> bad;
+    for (std::size_t n = 0; n < checks_.size(); ++n)
+        if (word(2 * n + 2)) bad.push_back(n);
+    if (bad.empty()) bad.push_back(checks_.size() - 1);
+    for (const std::size_t n : bad)
+        launches.push_back(checks_[n].launch);
+    // It tells of the first in order: later ones may come of what that spoilt.
+    const std::int64_t value = word(2 * bad[0] + 3);
+    const gpu::Check& c = checks_[bad[0]];
     throw IndexError(
         fmt::format("{}: index {} is out of range [{}, {})", c.op, value, c.low, c.high));
 }

@@ -66,8 +66,8 @@ class VulkanExecutable : public runtime::Executable {
     void run_fallback(gpu::Fallback& f, const runtime::Bindings& bindings);
     /// Where the processor finds the error record.
     std::byte* error_record(const Instance& instance) const;
-    /// Throws if a kernel met a bad index, once `launch` is its launch.
-    void raise_if_bad(Instance& instance, std::int32_t* launch) const;
+    /// Throws if kernels met bad indices, once `launches` are theirs, in order.
+    void raise_if_bad(Instance& instance, std::vector<std::int32_t>& launches) const;
 
     Context& context_;
     Pipelines& pipelines_;
