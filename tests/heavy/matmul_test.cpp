@@ -69,6 +69,17 @@ TEST_P(Matmul, RandomSizes) {
     }
 }
 
+// Widths at which a library's copy of B was wrong.
+TEST_P(Matmul, NarrowBatches) {
+    for (std::int64_t n = 47; n <= 65; n += 2)
+        for (const std::int64_t batch : {1, 4})
+            for (const bool ta : {false, true}) {
+                const MatmulCase c{{batch}, ta ? 8 : 27, n, batch == 1 ? 83 : 7};
+                Trial r = product(c, GetParam(), ta, true);
+                EXPECT_TRUE(close(r.run(), r.expected())) << text(c, ta, true);
+            }
+}
+
 TEST_P(Matmul, Epilogue) {
     using plan::Activation;
     for (const MatmulCase& c : cases()) {
