@@ -181,11 +181,11 @@ std::vector<LaunchChoice> Tuner::choose(const plan::Plan& plan) {
         ++it->count;
         unknown_cost += own;
     }
-    // What is left over by an earlier program is not to make each start slow.
-    const double most = unknown_cost < cost / 2 ? settings_.rest_seconds : settings_.plan_seconds;
-    double seconds =
-        std::min(most * unknown_cost / std::max(cost, 1.0),
-                 settings_.all_seconds + settings_.share * (now() - born_ - spent_) - spent_);
+    // What is left over by an earlier program is not to make each start slow: with half of a plan
+    // known, the rest stays with the defaults.
+    double seconds = std::min(
+        unknown_cost < cost / 2 ? 0 : settings_.plan_seconds * unknown_cost / std::max(cost, 1.0),
+        settings_.all_seconds + settings_.share * (now() - born_ - spent_) - spent_);
     if (settings_.mode == TuneMode::Full) seconds = 1e9;
     if (!unknown.empty() && seconds > 0 && seconds >= settings_.least_seconds) {
         std::ranges::stable_sort(unknown, std::ranges::greater{}, &Subject::cost);

@@ -29,7 +29,6 @@ class Tuner {
         std::string device;          ///< its name and driver's version
         Features features;
         double plan_seconds = 3;     ///< that a plan may take of which nothing is known
-        double rest_seconds = 0.3;   ///< where half of it is known
         double least_seconds = 0.1;  ///< with less left, nothing is tried
         /// That all plans of the process may take, and the part of its later time: programs whose
         /// shapes keep changing go on, too.
