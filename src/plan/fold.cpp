@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "graph/build.h"
+#include "graph/grad_mode.h"
 #include "graph/ops/records.h"
+#include "plan/copy_node.h"
 
 namespace pippin::plan {
 
@@ -73,14 +75,7 @@ class Folder {
         for (const NodePtr& i : n->inputs)
             in.push_back(now_.at(i.get()));
         if (in == n->inputs) return n;
-        auto copy = g::new_node();
-        copy->op = n->op;
-        copy->dtype = n->dtype;
-        copy->device = n->device;
-        copy->shape = n->shape;
-        copy->attrs = n->attrs;
-        copy->inputs = std::move(in);
-        return copy;
+        return copy_node(*n, std::move(in));
     }
 
     NodePtr scaled(const NodePtr& conv, const NodePtr& by) const {
@@ -93,15 +88,7 @@ class Folder {
         if (!s) return nullptr;
         const NodePtr rows = g::reshape(now_.at(s.get()), {w->shape[0], 1, 1, 1});
         const NodePtr weights = g::mul(now_.at(w.get()), g::expand_to(rows, w->shape));
-        auto copy = g::new_node();
-        copy->op = conv->op;
-        copy->dtype = conv->dtype;
-        copy->device = conv->device;
-        copy->shape = conv->shape;
-        copy->attrs = conv->attrs;
-        copy->inputs.push_back(now_.at(conv->inputs[0].get()));
-        copy->inputs.push_back(weights);
-        return copy;
+        return copy_node(*conv, {now_.at(conv->inputs[0].get()), weights});
     }
 
     const std::vector<NodePtr>& targets_;
@@ -117,15 +104,8 @@ std::vector<NodePtr> fold_scales(const Trace& trace, std::vector<NodePtr> target
     if (std::none_of(trace.nodes.begin(), trace.nodes.end(),
                      [](const Node* n) { return n->op == &ops::kConv2d && !n->value; }))
         return targets;
-    const bool before = std::exchange(g::grad_mode(), false);
-    try {
-        targets = Folder(targets).run();
-    } catch (...) {
-        g::grad_mode() = before;
-        throw;
-    }
-    g::grad_mode() = before;
-    return targets;
+    const g::GradModeScope off(false);
+    return Folder(targets).run();
 }
 
 }  // namespace pippin::plan

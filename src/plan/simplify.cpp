@@ -5,8 +5,10 @@
 #include <unordered_map>
 
 #include "graph/build.h"
+#include "graph/grad_mode.h"
 #include "graph/ops/records.h"
 #include "graph/reference.h"
+#include "plan/copy_node.h"
 #include "profile/sites.h"
 
 namespace pippin::plan {
@@ -86,13 +88,7 @@ class Simplifier {
     // The simplest node for op(inputs); inputs are settled.
     NodePtr rewrite(const Node& n, Inputs in) {
         const recording::MadeAt at(recording::on() ? recording::site_of_node(&n) : nullptr);
-        auto copy = graph::new_node();
-        copy->op = n.op;
-        copy->dtype = n.dtype;
-        copy->device = n.device;
-        copy->shape = n.shape;
-        copy->attrs = n.attrs;
-        copy->inputs = std::move(in);
+        const auto copy = copy_node(n, std::move(in));
         NodePtr r = copy;
         if (n.op->kind == Kind::Composite) {
             r = settle(n.op->decompose(*copy));
@@ -285,16 +281,8 @@ class Simplifier {
 }  // namespace
 
 std::vector<NodePtr> simplify(const Trace& trace) {
-    const bool before = std::exchange(g::grad_mode(), false);
-    std::vector<NodePtr> out;
-    try {
-        out = Simplifier(trace).run();
-    } catch (...) {
-        g::grad_mode() = before;
-        throw;
-    }
-    g::grad_mode() = before;
-    return out;
+    const g::GradModeScope off(false);
+    return Simplifier(trace).run();
 }
 
 }  // namespace pippin::plan

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "graph/build.h"
+#include "graph/grad_mode.h"
 #include "profile/sites.h"
 #include "tensor/graph_lock.h"
 #include "tensor/site.h"
@@ -15,18 +16,8 @@
 namespace pippin {
 namespace {
 
+using graph::GradModeScope;
 using graph::NodePtr;
-
-class GradModeScope {
-  public:
-    explicit GradModeScope(bool on) : before_(graph::grad_mode()) { graph::grad_mode() = on; }
-    ~GradModeScope() { graph::grad_mode() = before_; }
-    GradModeScope(const GradModeScope&) = delete;
-    GradModeScope& operator=(const GradModeScope&) = delete;
-
-  private:
-    bool before_;
-};
 
 // Nodes that lead from root to something that requires grad, inputs before users. Iterative: graphs
 // can be deeper than the stack.

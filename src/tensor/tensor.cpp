@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "graph/build.h"
+#include "graph/grad_mode.h"
 #include "pippin/ops.h"
 #include "runtime/allocator.h"
 #include "runtime/backend.h"
@@ -61,9 +62,8 @@ void bind_leaf(Variable& v, const NodePtr& n) {
     if (n->value) {
         own = graph::make_leaf(n->value, n->dtype, n->shape, n->device);
     } else {
-        const bool before = std::exchange(graph::grad_mode(), false);
+        const graph::GradModeScope off(false);
         own = graph::detach(n);
-        graph::grad_mode() = before;
     }
     own->requires_grad = own->grad_leaf = v.requires_grad;
     if (v.requires_grad) own->leaf_of = v.weak_from_this();
@@ -92,10 +92,8 @@ Tensor Tensor::detach() const {
     const NodePtr& n = node_of(*this);
     if (!n->requires_grad) return wrap(n);
     if (n->value) return wrap(graph::make_leaf(n->value, n->dtype, n->shape, n->device));
-    const bool before = std::exchange(graph::grad_mode(), false);
-    NodePtr d = graph::detach(n);
-    graph::grad_mode() = before;
-    return wrap(std::move(d));
+    const graph::GradModeScope off(false);
+    return wrap(graph::detach(n));
 }
 
 // --- reading ---

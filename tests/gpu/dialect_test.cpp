@@ -155,13 +155,7 @@ TEST(Dialects, PlainCppGivesTheSameNumbers) {
          DType::Float16);
     const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k, DType dtype, int ta,
                              int tb) {
-        heavy_test::Trial t;
-        t.op = &ops::kMatmul;
-        t.attrs.i = {ta, tb};
-        t.order = plan::Order::RowMajor;
-        t.inputs = {random_data(dtype, ta ? Shape{k, m} : Shape{m, k}, plan::Order::RowMajor, 1),
-                    random_data(dtype, tb ? Shape{n, k} : Shape{k, n}, plan::Order::RowMajor, 2)};
-        trials.push_back(std::move(t));
+        trials.push_back(gpu_test::product(m, n, k, dtype, ta != 0, tb != 0));
     };
     for (const auto& [m, n, k] : {std::tuple{130, 260, 20},
                                   {5, 7, 1000},

@@ -47,6 +47,19 @@ inline heavy_test::Data run_trial(heavy_test::Trial& t) {
     return std::move(p.output);
 }
 
+/// A product of m x k and k x n matrices, either lying transposed.
+inline heavy_test::Trial product(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype,
+                                 bool ta, bool tb) {
+    heavy_test::Trial t;
+    t.op = &graph::ops::kMatmul;
+    t.attrs.i = {ta, tb};
+    t.order = plan::Order::RowMajor;
+    t.inputs = {
+        heavy_test::random_data(dtype, ta ? Shape{k, m} : Shape{m, k}, plan::Order::RowMajor, 1),
+        heavy_test::random_data(dtype, tb ? Shape{n, k} : Shape{k, n}, plan::Order::RowMajor, 2)};
+    return t;
+}
+
 /// Trials run on the GPU while this lives.
 class TrialsOnGpu {
   public:

@@ -90,16 +90,6 @@ gpu::Features features() {
     return f;
 }
 
-heavy_test::Trial product(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype, bool ta,
-                          bool tb) {
-    heavy_test::Trial t;
-    t.op = &ops::kMatmul;
-    t.attrs.i = {ta, tb};
-    t.order = plan::Order::RowMajor;
-    t.inputs = {random_data(dtype, ta ? Shape{k, m} : Shape{m, k}, plan::Order::RowMajor, 1),
-                random_data(dtype, tb ? Shape{n, k} : Shape{k, n}, plan::Order::RowMajor, 2)};
-    return t;
-}
 heavy_test::Trial conv(const graph::OpRecord& op, std::initializer_list<std::int64_t> attrs,
                        const Shape& a, const Shape& b) {
     heavy_test::Trial t;

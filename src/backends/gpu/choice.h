@@ -31,7 +31,8 @@ struct ProductShape {
 
 /// How a product is cut among groups.
 struct ProductForm {
-    int tile = -1;            ///< a number of product_tiles.h; -1: by the writer's rule
+    int tile =
+        -1;  ///< a number in gemm.cpp (from 100 on in gemm_matrix.cpp); -1: by the writer's rule
     std::int64_t splits = 0;  ///< of the sum over k; 0: by the writer's rule for that tile
     bool operator==(const ProductForm&) const = default;
 };

@@ -46,6 +46,10 @@ std::string pixel_index(const plan::Operand& o, const std::string& m, const std:
     return fmt::format("({}) * {} + ({}) * {}", m, o.shape[3] == 1 ? o.strides[2] : o.strides[3],
                        channel, c);
 }
+// Whether matrix units take a product of these.
+bool is_half_product(const plan::Operand& a, const plan::Operand& b, const Features& f) {
+    return f.matrices && a.dtype == DType::Float16 && b.dtype == DType::Float16;
+}
 }  // namespace
 
 bool quads_in_groups(const plan::Operand& o, std::int64_t channels) {
@@ -53,9 +57,6 @@ bool quads_in_groups(const plan::Operand& o, std::int64_t channels) {
 }
 bool octets_in_groups(const plan::Operand& o, std::int64_t channels) {
     return has_octets(o, 1) && channels % 8 == 0;
-}
-bool is_half_product(const plan::Operand& a, const plan::Operand& b, const Features& f) {
-    return f.matrices && a.dtype == DType::Float16 && b.dtype == DType::Float16;
 }
 
 std::string map_index(const plan::Operand& o, const std::string& n, const std::string& c,
@@ -204,6 +205,8 @@ std::int64_t PackedWeights::bytes(const ConvGeometry& g) const {
     return g.groups * n * taps * c * static_cast<std::int64_t>(size_of(dtype));
 }
 
+namespace {
+
 void pack_weights(Work& w, Step& s, const ConvGeometry& g, const plan::Operand& weight,
                   bool forward, const PackedWeights& to) {
     const std::int64_t c = to.c, taps = to.taps, all = g.groups * to.n * taps * c;
@@ -228,6 +231,29 @@ void pack_weights(Work& w, Step& s, const ConvGeometry& g, const plan::Operand& 
     d.kernel = w.add(std::move(k));
     s.dispatches.push_back(std::move(d));
     w.scratch_bytes = std::max(w.scratch_bytes, to.bytes(g));
+}
+
+}  // namespace
+
+PackedWeights set_input_gradient(Gemm& gemm, const plan::HeavyLaunch& l, const ConvGeometry& g,
+                                 const Features& f) {
+    const plan::Operand& dy = l.operands[0];
+    gemm.a_along_k = gemm.b_along_k = true;
+    gemm.halves = is_half_product(dy, l.operands[1], f);
+    gemm.a_quads = quads_in_groups(dy, g.cog);
+    gemm.a_octets = gemm.halves && octets_in_groups(dy, g.cog);
+    gemm.a = operand_arg(dy);
+    return {g.cig, g.kh * g.kw, g.cog, gemm.halves ? DType::Float16 : DType::Float32};
+}
+
+void write_packed_product(Work& w, Step& s, const plan::HeavyLaunch& l, const ConvGeometry& g,
+                          bool forward, const PackedWeights& weights, Gemm& gemm,
+                          const Features& f) {
+    gemm.b = scratch_arg(0);
+    set_epilogue_args(gemm, l);
+    pack_weights(w, s, g, l.operands[1], forward, weights);
+    gemm.scratch_from = scratch_align(weights.bytes(g));
+    write_gemm(w, s, gemm, f);
 }
 
 namespace {
@@ -344,12 +370,9 @@ void write_conv2d(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& 
     weights.add_loads(gemm, "", fmt::format("(b * {} + n) * {} + k", g.cog, gemm.k));
     store_map(gemm, l, pixel, {"img", in_group(g, "n", g.cog), "oh", "ow"}, g.cog);
     gemm.a = operand_arg(x);
-    gemm.b = packed ? operand_arg(weight) : scratch_arg(0);
+    if (!packed) return write_packed_product(w, s, l, g, true, weights, gemm, f);
+    gemm.b = operand_arg(weight);
     set_epilogue_args(gemm, l);
-    if (!packed) {
-        pack_weights(w, s, g, weight, true, weights);
-        gemm.scratch_from = scratch_align(weights.bytes(g));
-    }
     write_gemm(w, s, gemm, f);
 }
 
@@ -381,12 +404,7 @@ void write_conv2d_grad_input(Work& w, Step& s, const plan::HeavyLaunch& l, const
                           width);
     };
     const bool rows = is_pointwise(g) && has_linear_pixels(dy);
-    gemm.a_along_k = gemm.b_along_k = true;
-    gemm.halves = is_half_product(dy, weight, f);
-    const PackedWeights weights{g.cig, g.kh * g.kw, g.cog,
-                                gemm.halves ? DType::Float16 : DType::Float32};
-    gemm.a_quads = quads_in_groups(dy, g.cog);
-    gemm.a_octets = gemm.halves && octets_in_groups(dy, g.cog);
+    const PackedWeights weights = set_input_gradient(gemm, l, g, f);
     gemm.b_quads = !gemm.halves && gemm.k % 4 == 0;
     gemm.b_octets = gemm.halves && gemm.k % 8 == 0;
     for (const Width width : widths(gemm.a_quads, gemm.halves, gemm.a_octets))
@@ -397,12 +415,7 @@ void write_conv2d_grad_input(Work& w, Step& s, const plan::HeavyLaunch& l, const
             "}\n";
     weights.add_loads(gemm, "", fmt::format("(b * {} + n) * {} + k", g.cig, gemm.k));
     store_map(gemm, l, pixel, {"img", in_group(g, "n", g.cig), "row", "col"}, g.cig);
-    gemm.a = operand_arg(dy);
-    gemm.b = scratch_arg(0);
-    set_epilogue_args(gemm, l);
-    pack_weights(w, s, g, weight, false, weights);
-    gemm.scratch_from = scratch_align(weights.bytes(g));
-    write_gemm(w, s, gemm, f);
+    write_packed_product(w, s, l, g, false, weights, gemm, f);
 }
 
 void write_conv2d_grad_weight(Work& w, Step& s, const plan::HeavyLaunch& l, const Features& f) {

@@ -64,8 +64,6 @@ std::string fill_shared(std::int64_t count, int threads, int together, const std
 /// Quads (octets) of channels of a map, none of which belongs to two groups.
 bool quads_in_groups(const plan::Operand& o, std::int64_t channels);
 bool octets_in_groups(const plan::Operand& o, std::int64_t channels);
-/// Whether matrix units take a product of these.
-bool is_half_product(const plan::Operand& a, const plan::Operand& b, const Features& f);
 
 /// Weights packed in scratch memory from 0 on, [group][n][kh][kw][c] with n the output's channel
 /// (of the forward pass) or the input's, as floats or, for matrix units, float16.
@@ -77,8 +75,14 @@ struct PackedWeights {
     void add_loads(Gemm& gemm, const std::string& body, const std::string& index) const;
     std::int64_t bytes(const ConvGeometry& g) const;
 };
-void pack_weights(Work& w, Step& s, const ConvGeometry& g, const plan::Operand& weight,
-                  bool forward, const PackedWeights& to);
+
+/// Of an input gradient as a product, how dy lies and what its weights are to be packed as.
+PackedWeights set_input_gradient(Gemm& gemm, const plan::HeavyLaunch& l, const ConvGeometry& g,
+                                 const Features& f);
+/// The product with weights that are packed before it.
+void write_packed_product(Work& w, Step& s, const plan::HeavyLaunch& l, const ConvGeometry& g,
+                          bool forward, const PackedWeights& weights, Gemm& gemm,
+                          const Features& f);
 
 /// The gradient of what a convolution with strides was of; false where it is not for it.
 bool write_grad_input_strided(Work& w, Step& s, const plan::HeavyLaunch& l, const ConvGeometry& g,

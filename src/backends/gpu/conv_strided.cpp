@@ -29,7 +29,7 @@ std::string phases(const ConvGeometry& g) {
 
 bool write_grad_input_strided(Work& w, Step& s, const plan::HeavyLaunch& l, const ConvGeometry& g,
                               const Features& f) {
-    const plan::Operand &dy = l.operands[0], &weight = l.operands[1], &dx = l.output;
+    const plan::Operand &dy = l.operands[0], &dx = l.output;
     if (g.groups > 1 || g.stride[0] * g.stride[1] == 1 || g.dilation[0] * g.dilation[1] > 1)
         return false;
     const std::int64_t rows = ceil_div(g.h, g.stride[0]), columns = ceil_div(g.w, g.stride[1]);
@@ -49,12 +49,7 @@ bool write_grad_input_strided(Work& w, Step& s, const plan::HeavyLaunch& l, cons
         "int tap = k / {0};\nint c = k % {0};\n"
         "int th = pw_taps == {1} ? tap / {1} : tap / {2};\nint tw = tap - th * pw_taps;\n",
         g.co, most, least);
-    gemm.a_along_k = gemm.b_along_k = true;
-    gemm.halves = is_half_product(dy, weight, f);
-    const PackedWeights weights{g.ci, g.kh * g.kw, g.co,
-                                gemm.halves ? DType::Float16 : DType::Float32};
-    gemm.a_quads = quads_in_groups(dy, g.co);
-    gemm.a_octets = gemm.halves && octets_in_groups(dy, g.co);
+    const PackedWeights weights = set_input_gradient(gemm, l, g, f);
     gemm.b_quads = !gemm.halves && g.co % 4 == 0;
     gemm.b_octets = gemm.halves && g.co % 8 == 0;
     for (const Width width : widths(gemm.a_quads, gemm.halves, gemm.a_octets))
@@ -90,12 +85,7 @@ bool write_grad_input_strided(Work& w, Step& s, const plan::HeavyLaunch& l, cons
         gemm.functions +=
             "void store_c4(PTR c, F4 bias, PTR residual, int b, int m, int n, F4 x) {\n" +
             if_inside(epilogue4(l, strided_index(dx, at)));
-    gemm.a = operand_arg(dy);
-    gemm.b = scratch_arg(0);
-    set_epilogue_args(gemm, l);
-    pack_weights(w, s, g, weight, false, weights);
-    gemm.scratch_from = scratch_align(weights.bytes(g));
-    write_gemm(w, s, gemm, f);
+    write_packed_product(w, s, l, g, false, weights, gemm, f);
     return true;
 }
 

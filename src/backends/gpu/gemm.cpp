@@ -71,9 +71,23 @@ constexpr std::int64_t kShortSum = 32, kUnsplitSum = 640;
 
 const Tile& tile_at(int number) { return kTiles[number]; }
 
+// The sizes of a numbered tile, of either kind.
+struct Extent {
+    int bm, bn, depth;
+    bool matrix;
+};
+Extent extent_of(int number) {
+    if (number < kFirstMatrixTile) {
+        const Tile& t = tile_at(number);
+        return {t.bm(), t.bn(), t.depth, false};
+    }
+    const MatrixTile& t = matrix_tiles()[static_cast<std::size_t>(number - kFirstMatrixTile)];
+    return {t.bm(), t.bn(), t.depth, true};
+}
+
 std::int64_t tiles_of(const Gemm& g, int number) {
-    const Tile& t = tile_at(number);
-    return ceil_div(g.m, t.bm()) * ceil_div(g.n, t.bn()) * g.batches;
+    const Extent e = extent_of(number);
+    return ceil_div(g.m, e.bm) * ceil_div(g.n, e.bn) * g.batches;
 }
 
 bool is_usable(int number, bool matrix, const Features& f);
@@ -106,39 +120,6 @@ int choose(const Gemm& g, const Features& f) {
     return small;
 }
 
-// Into how many parts the sum over k is cut, so that a few times as many groups are there as run at
-// once (small tiles need few registers: more of them do). Parts are written and read once more, so
-// they are not to be short. Found on an H200 with the networks' weight gradients and b = 1.
-std::int64_t choose_splits(const Gemm& g, const Features& f, std::int64_t tiles, int bm, int bn,
-                           bool matrix, bool in_slices) {
-    if (tiles >= f.parallel_groups || g.k < 256) return 1;
-    // All of them run at once, two on each of a device's cores.
-    if (in_slices)
-        return std::clamp<std::int64_t>(std::min(f.parallel_groups / 2 / tiles, g.k / 256), 1, 512);
-    const int area = bm * bn;
-    if (!matrix && area == 64 * 64 && tiles * 2 >= f.parallel_groups && g.k <= 2048) return 1;
-    const std::int64_t wanted = f.parallel_groups * (matrix ? 1 : area >= 64 * 64 ? 2 : 4);
-    const std::int64_t shortest = matrix             ? 256
-                                  : area >= 128 * 64 ? 512
-                                  : area >= 64 * 64  ? 256
-                                                     : 128;
-    return std::clamp<std::int64_t>(std::min(ceil_div(wanted, tiles), g.k / shortest), 1, 512);
-}
-
-// The sizes of a numbered tile, of either kind.
-struct Extent {
-    int bm, bn, depth;
-    bool matrix;
-};
-Extent extent_of(int number) {
-    if (number < kFirstMatrixTile) {
-        const Tile& t = tile_at(number);
-        return {t.bm(), t.bn(), t.depth, false};
-    }
-    const MatrixTile& t = matrix_tiles()[static_cast<std::size_t>(number - kFirstMatrixTile)];
-    return {t.bm(), t.bn(), t.depth, true};
-}
-
 // Whether there is such a tile, and the device can have it.
 bool is_usable(int number, bool matrix, const Features& f) {
     if (matrix) {
@@ -153,10 +134,24 @@ bool is_usable(int number, bool matrix, const Features& f) {
            (sums * t.slices == 1 || !f.small_tiles);
 }
 
+// Into how many parts the sum over k is cut, so that a few times as many groups are there as run at
+// once (small tiles need few registers: more of them do). Parts are written and read once more, so
+// they are not to be short. Found on an H200 with the networks' weight gradients and b = 1.
 std::int64_t splits_for(const Gemm& g, const Features& f, int tile) {
-    const Extent e = extent_of(tile);
-    const std::int64_t tiles = ceil_div(g.m, e.bm) * ceil_div(g.n, e.bn) * g.batches;
-    return choose_splits(g, f, tiles, e.bm, e.bn, e.matrix, !e.matrix && tile_at(tile).slices > 1);
+    const auto [bm, bn, depth, matrix] = extent_of(tile);
+    const std::int64_t tiles = tiles_of(g, tile);
+    if (tiles >= f.parallel_groups || g.k < 256) return 1;
+    // All of them run at once, two on each of a device's cores.
+    if (!matrix && tile_at(tile).slices > 1)
+        return std::clamp<std::int64_t>(std::min(f.parallel_groups / 2 / tiles, g.k / 256), 1, 512);
+    const int area = bm * bn;
+    if (!matrix && area == 64 * 64 && tiles * 2 >= f.parallel_groups && g.k <= 2048) return 1;
+    const std::int64_t wanted = f.parallel_groups * (matrix ? 1 : area >= 64 * 64 ? 2 : 4);
+    const std::int64_t shortest = matrix             ? 256
+                                  : area >= 128 * 64 ? 512
+                                  : area >= 64 * 64  ? 256
+                                                     : 128;
+    return std::clamp<std::int64_t>(std::min(ceil_div(wanted, tiles), g.k / shortest), 1, 512);
 }
 
 // The form by our rules, but for what a wish has to say that can be done.
@@ -179,7 +174,6 @@ class GemmWriter {
         s_.taken.add(shape, form, on_matrix_units(g_, f_));
         const auto [bm, bn, depth, matrix] = extent_of(form.tile);
         if (!matrix) t_ = tile_at(form.tile);
-        const std::int64_t tiles = ceil_div(g_.m, bm) * ceil_div(g_.n, bn) * g_.batches;
         splits_ = form.splits;
         const std::int64_t steps = std::max<std::int64_t>(ceil_div(g_.k, depth), 1);
         splits_ = std::max(splits_, ceil_div(steps * (depth + 2), f_.max_loop));
@@ -193,7 +187,7 @@ class GemmWriter {
                          g_, matrix_tiles()[static_cast<std::size_t>(form.tile - kFirstMatrixTile)],
                          splits_, length_)
                    : product(),
-            tiles * splits_);
+            tiles_of(g_, form.tile) * splits_);
         if (splits_ > 1) sum_up();
     }
 

@@ -36,12 +36,23 @@ class Memory {
         }
     }
 
-    Touched touched(const Step& s, const Dispatch& d) const {
+    /// Which slots a launch writes; the dispatches of its step are asked for next.
+    void enter(const Step& s) {
+        written_.assign(plan_.slots.size(), false);
         const plan::Launch& l = plan_.launches[static_cast<std::size_t>(s.launch)];
+        if (l.heavy) written_[static_cast<std::size_t>(l.heavy->output.slot)] = true;
+        if (l.program)
+            for (const plan::Segment& segment : l.program->segments)
+                for (std::size_t a = 0; a < segment.slots.size(); ++a)
+                    if (segment.slots[a] >= 0 && l.program->program.accesses[a].writes)
+                        written_[static_cast<std::size_t>(segment.slots[a])] = true;
+    }
+    Touched touched(const Step& s, const Dispatch& d) const {
         Touched t;
         for (const Arg& a : d.args) {
             if (a.kind == Arg::Kind::Slot)
-                (writes(l, a.index) ? t.writes : t.reads).push_back(range_of(a.index));
+                (written_[static_cast<std::size_t>(a.index)] ? t.writes : t.reads)
+                    .push_back(range_of(a.index));
             else if (a.kind == Arg::Kind::Scratch)
                 t.writes.push_back({kScratch, s.scratch_from, s.scratch_from + s.scratch_bytes});
             else if (a.kind == Arg::Kind::Error)
@@ -51,13 +62,6 @@ class Memory {
     }
 
   private:
-    static bool writes(const plan::Launch& l, std::int32_t slot) {
-        if (l.heavy) return l.heavy->output.slot == slot;
-        for (const plan::Segment& segment : l.program->segments)
-            for (std::size_t a = 0; a < segment.slots.size(); ++a)
-                if (segment.slots[a] == slot && l.program->program.accesses[a].writes) return true;
-        return false;
-    }
     Range range_of(std::int32_t slot) const {
         const plan::Slot& s = plan_.slots[static_cast<std::size_t>(slot)];
         if (s.where == plan::Slot::Where::Arena) return {kArena, s.offset, s.offset + s.bytes};
@@ -69,6 +73,7 @@ class Memory {
 
     const plan::Plan& plan_;
     std::vector<std::int32_t> output_;  // the buffer of each output
+    std::vector<bool> written_;         // slots, by the step that was entered
 };
 
 // Levels of those who touched memory so far: the largest ones, and which conflict.
@@ -173,7 +178,7 @@ void spread_scratch(Work& w) {
 }
 
 void order_dispatches(Work& w, const plan::Plan& plan) {
-    const Memory memory(plan);
+    Memory memory(plan);
     w.order.clear();
     std::vector<Item> items;
     for (std::size_t s = 0; s < w.steps.size(); ++s) {
@@ -185,6 +190,7 @@ void order_dispatches(Work& w, const plan::Plan& plan) {
             w.order.push_back(turn);
             continue;
         }
+        memory.enter(step);
         for (const Dispatch& d : step.dispatches) {
             ++turn.dispatch;
             items.push_back({turn, memory.touched(step, d)});

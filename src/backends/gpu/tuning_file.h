@@ -9,15 +9,9 @@
 #include <vector>
 
 #include "backends/gpu/choice.h"
+#include "backends/gpu/text_key.h"
 
 namespace pippin::gpu {
-
-/// 128 bits that stand for a text.
-struct TextKey {
-    std::uint64_t a = 0, b = 0;
-    auto operator<=>(const TextKey&) const = default;
-    static TextKey of(std::string_view text);
-};
 
 struct Tuned {
     LaunchChoice choice;

@@ -113,18 +113,9 @@ void DeviceBench::record(VkCommandBuffer commands, const gpu::Work& work, int ti
             if (!first && (d.waits || &d == work.steps[0].dispatches.data()))
                 barrier(shader, shader);
             first = false;
-            vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE,
-                              kernels[static_cast<std::size_t>(d.kernel)]);
-            const Push push{at, 0, 0};
-            vkCmdPushConstants(commands, pipelines_.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                               sizeof push, &push);
+            pipelines_.dispatch(commands, kernels[static_cast<std::size_t>(d.kernel)], {at, 0, 0},
+                                d.groups);
             at += d.args.size() * 8;
-            const std::int64_t x = std::min<std::int64_t>(d.groups, context_.caps.max_groups_x);
-            const std::int64_t y = gpu::ceil_div(d.groups, x);
-            if (y > context_.caps.max_groups_y)
-                throw DeviceError("gpu: a kernel has more groups than the device takes");
-            vkCmdDispatch(commands, static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y),
-                          1);
         }
     }
     if (ticks_) vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, ticks_, 1);

@@ -213,20 +213,10 @@ void VulkanExecutable::record(Instance& in) {
             if (d > part.first && (dispatch.waits || watch))
                 barrier(VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
                         VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, all);
-            vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE,
-                              kernels_[static_cast<std::size_t>(dispatch.kernel)]);
             const Push push{in.table->chunk->address + static_cast<std::uint64_t>(tables_[d]),
                             static_cast<std::uint32_t>(part.first_group), 0};
-            vkCmdPushConstants(commands, pipelines_.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                               sizeof push, &push);
-            // A row of groups, folded where a device's rows are shorter.
-            const std::int64_t groups = part.groups > 0 ? part.groups : dispatch.groups;
-            const std::int64_t x = std::min<std::int64_t>(groups, c.max_groups_x);
-            const std::int64_t y = (groups + x - 1) / x;
-            if (y > c.max_groups_y)
-                throw DeviceError("gpu: a kernel has more groups than the device takes");
-            vkCmdDispatch(commands, static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y),
-                          1);
+            pipelines_.dispatch(commands, kernels_[static_cast<std::size_t>(dispatch.kernel)], push,
+                                part.groups > 0 ? part.groups : dispatch.groups);
             if (watch) watch->lap(commands, names_[d], launches_[d]);
         }
         // What later commands read is behind their own barrier; this one is for the processor.

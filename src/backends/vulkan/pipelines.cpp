@@ -61,17 +61,6 @@ std::filesystem::path cache_folder() {
     return {};
 }
 
-Pipelines::Key Pipelines::key_of(const std::string& text) {
-    // FNV-1a, twice from different starts: equal keys of different texts do not happen by chance.
-    Key k{14695981039346656037u, 0x9E3779B97F4A7C15u};
-    for (const char c : text) {
-        k.a = (k.a ^ static_cast<unsigned char>(c)) * 1099511628211u;
-        k.b = (k.b ^ static_cast<unsigned char>(c)) * 0xD6E8FEB86659FD93u;
-        k.b ^= k.b >> 29;
-    }
-    return k;
-}
-
 Pipelines::Pipelines(Context& context) : context_(context) {
     const VkPushConstantRange range{VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(Push)};
     VkPipelineLayoutCreateInfo info{};
@@ -188,13 +177,25 @@ VkPipeline Pipelines::make(const std::vector<std::uint32_t>& spirv, VkPipelineCa
     return pipeline;
 }
 
+void Pipelines::dispatch(VkCommandBuffer commands, VkPipeline kernel, const Push& push,
+                         std::int64_t groups) const {
+    vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel);
+    vkCmdPushConstants(commands, layout_, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, &push);
+    // A row of groups, folded where a device's rows are shorter.
+    const std::int64_t x = std::min<std::int64_t>(groups, context_.caps.max_groups_x);
+    const std::int64_t y = (groups + x - 1) / x;
+    if (y > context_.caps.max_groups_y)
+        throw DeviceError("gpu: a kernel has more groups than the device takes");
+    vkCmdDispatch(commands, static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y), 1);
+}
+
 std::vector<VkPipeline> Pipelines::get(const std::vector<gpu::KernelSource>& kernels) {
     std::vector<VkPipeline> out(kernels.size());
     std::vector<Key> keys;
     std::vector<std::string> texts;
     for (const auto& k : kernels) {
         texts.push_back(render(k));
-        keys.push_back(key_of(texts.back()));
+        keys.push_back(Key::of(texts.back()));
     }
     std::lock_guard lock(mutex_);
     std::vector<std::size_t> fresh;
@@ -265,7 +266,7 @@ std::vector<Pipelines::Tried> Pipelines::try_all(const std::vector<gpu::KernelSo
     std::lock_guard lock(mutex_);
     for (const auto& k : kernels) {
         std::string text = render(k);
-        keys.push_back(key_of(text));
+        keys.push_back(Key::of(text));
         if (pipelines_.contains(keys.back()) || !tried_.try_emplace(keys.back()).second) continue;
         fresh.push_back(keys.back());
         texts.push_back(std::move(text));
@@ -289,7 +290,7 @@ std::vector<Pipelines::Tried> Pipelines::try_all(const std::vector<gpu::KernelSo
 void Pipelines::keep(const std::vector<gpu::KernelSource>& kernels) {
     std::lock_guard lock(mutex_);
     for (const auto& k : kernels) {
-        const Key key = key_of(render(k));
+        const Key key = Key::of(render(k));
         const auto it = tried_.find(key);
         if (it == tried_.end() || !it->second.result.pipeline) continue;
         Trial& t = it->second;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/gpu/kernel.h"
+#include "backends/gpu/text_key.h"
 #include "backends/vulkan/context.h"
 
 namespace pippin::vulkan {
@@ -37,24 +38,21 @@ class Pipelines {
     std::vector<Tried> try_all(const std::vector<gpu::KernelSource>& kernels);
     void keep(const std::vector<gpu::KernelSource>& kernels);
     void drop_tried();
-    VkPipelineLayout layout() const { return layout_; }
+    /// Records a dispatch of `groups` groups from push.first_group on. DeviceError where the device
+    /// takes fewer.
+    void dispatch(VkCommandBuffer commands, VkPipeline kernel, const Push& push,
+                  std::int64_t groups) const;
     std::size_t count();
 
   private:
-    struct Key {
-        std::uint64_t a = 0, b = 0;
-        bool operator==(const Key&) const = default;
-    };
-    struct Hash {
-        std::size_t operator()(const Key& k) const { return k.a; }
-    };
+    using Key = gpu::TextKey;
+    using Hash = gpu::TextKey::Hash;
     // With a driver's cache of its own, which joins the others if it is kept.
     struct Trial {
         Tried result;
         VkPipelineCache cache = VK_NULL_HANDLE;
         std::vector<std::uint32_t> spirv;
     };
-    static Key key_of(const std::string& text);
     std::string render(const gpu::KernelSource& kernel) const;
     VkPipeline make(const std::vector<std::uint32_t>& spirv, VkPipelineCache cache) const;
     Trial try_one(const std::string& text, std::vector<std::uint32_t> spirv) const;
